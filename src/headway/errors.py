@@ -1,0 +1,65 @@
+"""One tree of errors. The class says whose fault it is, the message what to do next.
+
+::
+
+    HeadwayError
+    |- ConfigError      yours: a setting, a flag, a file. Exit code 2.
+    |- BoundaryError    outside: an engine, an environment, a disk. Exit code 1.
+    |  |- EngineError
+    |  |- SandboxError
+    |  `- JournalError
+    `- BugError         ours: please report it.
+"""
+
+from headway.core.facts import FailureKind
+from headway.core.units import Nanos
+
+
+class HeadwayError(Exception):
+    """Base of everything that Headway raises on purpose."""
+
+
+class ConfigError(HeadwayError):
+    """Something you wrote can't be used as it is: what, where, and what to do.
+
+    Args:
+        what: one sentence on what is wrong.
+        where: file and line, flag or key; empty when obvious.
+        hint: what to do about it; empty when obvious.
+    """
+
+    def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(": ".join(p for p in (where, what) if p) + (f" ({hint})" if hint else ""))
+        self.what, self.where, self.hint = what, where, hint
+
+
+class BoundaryError(HeadwayError):
+    """Something outside did not do what it should."""
+
+
+class EngineError(BoundaryError):
+    """A turn got no answer. ``kind`` decides whether trying again makes sense."""
+
+    def __init__(self, message: str, *, kind: FailureKind, retry_after: Nanos | None = None) -> None:
+        super().__init__(message)
+        self.kind, self.retry_after = kind, retry_after
+
+
+class SandboxError(BoundaryError):
+    """An environment could not run an action. ``lost``: the place died under it, elsewhere it may work."""
+
+    def __init__(self, message: str, *, lost: bool = False) -> None:
+        super().__init__(message)
+        self.lost = lost
+
+
+class JournalError(BoundaryError):
+    """A journal can't be written."""
+
+
+class Rejected(HeadwayError):  # noqa: N818 - it is an answer, not an error of anyone
+    """A turn, action or sample that the batch will never run; the reason says why."""
+
+
+class BugError(HeadwayError):
+    """Headway broke one of its own rules. Please report it with the journal."""

@@ -1,4 +1,4 @@
-"""What a live driver needs from the outside world, as Protocols. Adapters satisfy them; tests fake them."""
+"""What a live driver needs from the outside world, as Protocols: adapters satisfy them, tests fake them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -72,7 +72,7 @@ class Engine(Protocol):
         ...
 
     async def join(self, at: Nanos) -> EngineJoined:
-        """Check that the engine is there and say what it can hold. Raises: ``EngineError``, ``ConfigError``."""
+        """Check that it is there and say what it can hold. Raises: ``EngineError``, ``ConfigError``."""
         ...
 
     async def turn(self, start: StartTurn, request: TurnRequest) -> TurnAnswer:
@@ -80,7 +80,7 @@ class Engine(Protocol):
         ...
 
     async def sample(self, at: Nanos) -> EngineSampled | None:
-        """What the engine says of itself now; None where it does not say. Raises: ``EngineError`` when dead."""
+        """What it says of itself now; None where it does not say. Raises: ``EngineError`` when dead."""
         ...
 
     async def close(self) -> None:
@@ -96,7 +96,7 @@ class Environment(Protocol):
         """The name that actions ask for."""
         ...
 
-    async def enter(self, grant: GrantAction) -> Any:
+    async def enter(self, grant: GrantAction) -> object:
         """Hand out the place for one granted action (an instance of the trajectory, made if need be)."""
         ...
 

@@ -1,4 +1,7 @@
-"""Everything the machine can ask for, in the imperative. Identity: (trajectory, stream, turn or action, attempt)."""
+"""Everything the machine can ask for, in the imperative.
+
+Identity of a command: (trajectory, stream, turn or action, attempt).
+"""
 
 from typing import Literal
 
@@ -21,7 +24,7 @@ class Admit(_Command, frozen=True, gc=False, tag=True, omit_defaults=True):
 class StartTurn(_Command, frozen=True, gc=False, tag=True, omit_defaults=True):
     """Send the pending turn of a stream to an engine.
 
-    ``rank``: smaller is sooner, in the machine's own order; an adapter translates it to its engine's priority.
+    ``rank``: smaller is sooner; an adapter translates it to its engine's sense of priority.
     ``expected_cached``: prompt tokens that should already be in that engine's cache, 0 for a cold start.
     """
 

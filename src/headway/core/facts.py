@@ -4,7 +4,7 @@ A fact is a frozen value: it can be compared, journalled and folded again. Time 
 integer nanoseconds since the batch began; a point in time never runs backwards within one journal.
 """
 
-from typing import Literal
+from typing import Literal, assert_never
 
 import msgspec
 
@@ -38,11 +38,12 @@ class CoordinatorStarted(_Fact, frozen=True, gc=False, tag=True, omit_defaults=T
 class SampleSubmitted(_Fact, frozen=True, gc=False, tag=True, omit_defaults=True):
     """A sample joined the batch and waits for admission.
 
-    ``prompt_tokens`` estimates the first prompt. ``hint`` is the caller's guess at the number of actions.
-    ``environments`` names those it may use; empty means every environment of the batch.
+    ``index`` is its place in the caller's order. ``prompt_tokens`` estimates the first prompt. ``hint`` is the
+    caller's guess at the number of actions. ``environments`` names those it may use; empty means all of them.
     """
 
     trajectory: TrajectoryId
+    index: int = 0
     group: GroupId | None = None
     prompt_tokens: Tokens = Tokens(0)
     hint: float | None = None
@@ -92,6 +93,14 @@ class TurnFailed(_Fact, frozen=True, gc=False, tag=True, omit_defaults=True):
     retry_after: Nanos | None = None
 
 
+class TurnWithdrawn(_Fact, frozen=True, gc=False, tag=True, omit_defaults=True):
+    """The agent no longer wants the turn it asked for, queued or running."""
+
+    trajectory: TrajectoryId
+    stream: StreamId
+    turn: int
+
+
 class ActionRequested(_Fact, frozen=True, gc=False, tag=True, omit_defaults=True):
     """A stream wants to act. Actions count from 0 within a trajectory's attempt, over all its streams."""
 
@@ -120,6 +129,14 @@ class ActionFailed(_Fact, frozen=True, gc=False, tag=True, omit_defaults=True):
     attempt: int
     kind: FailureKind
     cause: str
+
+
+class ActionWithdrawn(_Fact, frozen=True, gc=False, tag=True, omit_defaults=True):
+    """The agent no longer wants the action it asked for and was not granted yet."""
+
+    trajectory: TrajectoryId
+    stream: StreamId
+    action: int
 
 
 class TrajectoryFinished(_Fact, frozen=True, gc=False, tag=True, omit_defaults=True):
@@ -212,6 +229,8 @@ Fact = (
     | TurnFailed
     | ActionFailed
     | TrajectoryAbandoned
+    | TurnWithdrawn
+    | ActionWithdrawn
     | EngineSampled
     | EngineJoined
     | EngineLost
@@ -222,3 +241,56 @@ Fact = (
     | Woke
     | CoordinatorStarted
 )
+
+_ORDER: dict[type, int] = {
+    kind: place
+    for place, kind in enumerate(
+        (
+            CoordinatorStarted,
+            SlotsChanged,
+            EngineJoined,
+            LimitChanged,
+            Paused,
+            Resumed,
+            EngineSampled,
+            TurnFinished,
+            TurnFailed,
+            ActionFinished,
+            ActionFailed,
+            TurnWithdrawn,
+            ActionWithdrawn,
+            TrajectoryFinished,
+            TrajectoryAbandoned,
+            EngineLost,
+            TurnRequested,
+            ActionRequested,
+            SampleSubmitted,
+            Woke,
+        )
+    )
+}
+
+
+def canonical(fact: Fact) -> tuple[int, int, int, str, str]:
+    """Order facts so that simultaneous ones are applied alike by every driver.
+
+    What frees something comes before what asks for something; then the caller's order; then the names.
+    """
+    match fact:
+        case SampleSubmitted():
+            rest = (fact.index, fact.trajectory, "")
+        case ActionRequested() | ActionFinished() | ActionFailed() | ActionWithdrawn():
+            rest = (fact.action, fact.trajectory, fact.stream)
+        case TurnRequested() | TurnFinished() | TurnFailed() | TurnWithdrawn():
+            rest = (fact.turn, fact.trajectory, fact.stream)
+        case TrajectoryFinished() | TrajectoryAbandoned():
+            rest = (0, fact.trajectory, "")
+        case EngineJoined() | EngineSampled() | EngineLost():
+            rest = (0, fact.engine, "")
+        case SlotsChanged():
+            rest = (0, fact.environment, "")
+        case CoordinatorStarted() | LimitChanged() | Paused() | Resumed() | Woke():
+            rest = (0, "", "")
+        case _:
+            assert_never(fact)
+    return (fact.at, _ORDER[type(fact)], *rest)

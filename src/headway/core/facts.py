@@ -38,8 +38,8 @@ class CoordinatorStarted(_Fact, frozen=True, gc=False, tag=True, omit_defaults=T
 class SampleSubmitted(_Fact, frozen=True, gc=False, tag=True, omit_defaults=True):
     """A sample joined the batch and waits for admission.
 
-    ``index`` is its place in the caller's order. ``prompt_tokens`` estimates the first prompt. ``hint`` is the
-    caller's guess at the number of actions. ``environments`` names those it may use; empty means all of them.
+    ``index`` is its place in the caller's order, ``prompt_tokens`` estimates its first prompt, ``hint`` is the
+    caller's guess at its number of actions, ``environments`` names those it may use (empty: all of them).
     """
 
     trajectory: TrajectoryId
@@ -276,6 +276,7 @@ def canonical(fact: Fact) -> tuple[int, int, int, str, str]:
 
     What frees something comes before what asks for something; then the caller's order; then the names.
     """
+    rest: tuple[int, str, str]
     match fact:
         case SampleSubmitted():
             rest = (fact.index, fact.trajectory, "")

@@ -11,8 +11,16 @@
     `- BugError         ours: please report it.
 """
 
-from headway.core.facts import FailureKind
-from headway.core.units import Nanos
+from typing import Literal
+
+FailureKind = Literal[
+    "lost",  # the engine or slot went away: it did not happen, or its answer is gone
+    "overloaded",  # the engine asked us to come back later (429, 503)
+    "timeout",  # no answer within the service time allowed
+    "invalid",  # the engine refused the request itself (400, 404, 422): trying again is useless
+    "auth",  # the engine refused us (401, 403)
+    "error",  # the environment, or the engine in an unknown way, reported an error
+]
 
 
 class HeadwayError(Exception):
@@ -38,9 +46,9 @@ class BoundaryError(HeadwayError):
 
 
 class EngineError(BoundaryError):
-    """A turn got no answer. ``kind`` decides whether trying again makes sense."""
+    """A turn got no answer. ``kind`` decides whether trying again makes sense; ``retry_after`` in nanoseconds."""
 
-    def __init__(self, message: str, *, kind: FailureKind, retry_after: Nanos | None = None) -> None:
+    def __init__(self, message: str, *, kind: FailureKind, retry_after: int | None = None) -> None:
         super().__init__(message)
         self.kind, self.retry_after = kind, retry_after
 
@@ -63,3 +71,7 @@ class Rejected(HeadwayError):  # noqa: N818 - it is an answer, not an error of a
 
 class BugError(HeadwayError):
     """Headway broke one of its own rules. Please report it with the journal."""
+
+
+class RefusedFact(HeadwayError):  # noqa: N818 - it names what happened to the fact
+    """A driver reported something that can't be true, or is no longer: nothing was changed."""

@@ -4,20 +4,12 @@ A fact is a frozen value: it can be compared, journalled and folded again. Time 
 integer nanoseconds since the batch began; a point in time never runs backwards within one journal.
 """
 
-from typing import Literal, assert_never
+from typing import assert_never
 
 import msgspec
 
 from headway.core.units import EngineId, EnvironmentId, GroupId, Nanos, StreamId, Tokens, TrajectoryId
-
-FailureKind = Literal[
-    "lost",  # the engine went away: the turn did not happen, or its answer is gone
-    "overloaded",  # the engine asked us to come back later (429, 503)
-    "timeout",  # no answer within the service time allowed
-    "invalid",  # the engine refused the request itself (400, 404, 422): trying again is useless
-    "auth",  # the engine refused us (401, 403)
-    "error",  # the environment, or the engine in an unknown way, reported an error
-]
+from headway.errors import FailureKind as FailureKind
 
 
 class _Fact(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):

@@ -1,0 +1,438 @@
+"""What the scheduler knows, and the only code that changes it.
+
+``World`` holds entities and counters, no queues and no policy. Every change is one method here, called by
+:mod:`headway.core.machine` and by nothing else.
+
+Two counts of memory per engine: ``active`` (tokens reserved by running turns, their answers included) and ``idle``
+(contexts that stay in its cache while their trajectory acts). Both are beliefs: engines evict as they like.
+"""
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from headway.core.facts import (
+    ActionRequested,
+    EngineJoined,
+    EngineSampled,
+    SampleSubmitted,
+    SlotsChanged,
+    TurnFinished,
+    TurnRequested,
+)
+from headway.core.units import EngineId, EnvironmentId, GroupId, Nanos, StreamId, TrajectoryId
+
+
+class Phase(IntEnum):
+    """Where a trajectory is in its life."""
+
+    PENDING = 0
+    LIVE = 1
+
+
+class Doing(IntEnum):
+    """What a stream's turn, or an action, is doing."""
+
+    NOTHING = 0
+    WAITING = 1
+    BACKING_OFF = 2
+    RUNNING = 3
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Samples that share a prompt, and what has been seen of their lengths.
+
+    ``actions`` completed by all members so far, ``finished`` members, ``submitted`` members.
+    """
+
+    id: GroupId | None
+    submitted: int = 0
+    actions: int = 0
+    finished: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Stream:
+    """One growing prompt inside a trajectory; at most one turn of it is under way."""
+
+    id: StreamId
+    trajectory: "Trajectory"
+    turn: int = -1
+    doing: Doing = Doing.NOTHING
+    tries: int = 0
+    attempt: int = 0
+    engine: "EngineState | None" = None
+    resident: bool = False
+    context: int = 0
+    prompt: int = 0
+    reserved: int = 0
+    max_output: int | None = None
+    outputs: int = 0
+    answered: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Action:
+    """One action that was asked for and is not over."""
+
+    index: int
+    stream: StreamId
+    trajectory: "Trajectory"
+    environment: "EnvironmentState"
+    doing: Doing = Doing.WAITING
+    tries: int = 0
+    attempt: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Trajectory:
+    """One sample and its agent, as far as scheduling cares.
+
+    ``completed``: actions finished in this attempt. ``attained``: service time of turns and actions, nanoseconds.
+    ``present``: its streams that run or are resident on an engine. ``acting``: actions that run.
+    ``held``: environments in which it holds a slot for life (coupled). ``instances``: where it has an instance.
+    """
+
+    id: TrajectoryId
+    index: int
+    group: Group
+    hint: float | None
+    prompt: int
+    environments: tuple[EnvironmentId, ...]
+    phase: Phase = Phase.PENDING
+    attempt: int = 0
+    completed: int = 0
+    attained: int = 0
+    present: int = 0
+    acting: int = 0
+    streams: dict[StreamId, Stream] = field(default_factory=dict[StreamId, Stream])
+    actions: dict[int, Action] = field(default_factory=dict[int, Action])
+    next_action: int = 0
+    held: set[EnvironmentId] = field(default_factory=set[EnvironmentId])
+    instances: set[EnvironmentId] = field(default_factory=set[EnvironmentId])
+
+
+@dataclass(slots=True, eq=False)
+class EngineState:
+    """One engine, as facts tell of it. Limits that are None are not known."""
+
+    id: EngineId
+    place: int
+    kind: str
+    kv_tokens: int | None
+    state_slots: int | None
+    block_tokens: int
+    max_running: int | None
+    max_context: int | None
+    running: int = 0
+    homed: int = 0
+    active: int = 0
+    idle: int = 0
+    held: int = 0
+    sample: EngineSampled | None = None
+
+
+@dataclass(slots=True, eq=False)
+class EnvironmentState:
+    """One environment: slots in use, and instances alive where trajectories keep one."""
+
+    id: EnvironmentId
+    slots: int
+    instances: int | None
+    create_interval: int
+    busy: int = 0
+    alive: int = 0
+    next_create: int = 0
+
+    @property
+    def stateful(self) -> bool:
+        """Does a trajectory keep an instance here for life?"""
+        return self.instances is not None or self.create_interval > 0
+
+
+@dataclass(slots=True)
+class World:
+    """Everything known about a batch, from facts alone."""
+
+    coupled: bool = False
+    now: Nanos = Nanos(0)
+    trajectories: dict[TrajectoryId, Trajectory] = field(default_factory=dict[TrajectoryId, Trajectory])
+    done: set[TrajectoryId] = field(default_factory=set[TrajectoryId])
+    groups: dict[GroupId, Group] = field(default_factory=dict[GroupId, Group])
+    singles: Group = field(default_factory=lambda: Group(None))
+    engines: dict[EngineId, EngineState] = field(default_factory=dict[EngineId, EngineState])
+    environments: dict[EnvironmentId, EnvironmentState] = field(default_factory=dict[EnvironmentId, EnvironmentState])
+    live: int = 0
+    turning: int = 0
+    acting: int = 0
+    live_tokens: int = 0
+    limit: int | None = None
+    paused: bool = False
+    outputs: int = 0
+    answered: int = 0
+    grown: int = 0
+    regrown: int = 0
+    engines_seen: int = 0
+
+    # -- the life of a trajectory ---------------------------------------------------------------------------
+
+    def submit(self, fact: SampleSubmitted) -> Trajectory:
+        """A sample joins, pending."""
+        group = self.singles
+        if fact.group is not None:
+            group = self.groups.setdefault(fact.group, Group(fact.group))
+        group.submitted += 1
+        trajectory = Trajectory(fact.trajectory, fact.index, group, fact.hint, fact.prompt_tokens, fact.environments)
+        self.trajectories[fact.trajectory] = trajectory
+        return trajectory
+
+    def admit(self, trajectory: Trajectory) -> None:
+        """It goes live; coupled, it takes a slot in each of its environments for life."""
+        trajectory.phase = Phase.LIVE
+        trajectory.attempt += 1
+        self.live += 1
+        self.live_tokens += trajectory.prompt
+        if self.coupled:
+            for environment in self.scope(trajectory):
+                environment.busy += 1
+                trajectory.held.add(environment.id)
+
+    def scope(self, trajectory: Trajectory) -> list[EnvironmentState]:
+        """The environments that a trajectory may act in and that exist."""
+        if not trajectory.environments:
+            return list(self.environments.values())
+        known = self.environments
+        return [known[name] for name in trajectory.environments if name in known]
+
+    def end(self, trajectory: Trajectory, *, finished: bool) -> None:
+        """It leaves for good; everything it held is free. Only a finished one counts in its group."""
+        self._release(trajectory)
+        del self.trajectories[trajectory.id]
+        self.done.add(trajectory.id)
+        if finished:
+            trajectory.group.finished += 1
+
+    def restart(self, trajectory: Trajectory) -> None:
+        """It loses what it did and waits for admission again; its next attempt counts on."""
+        self._release(trajectory)
+        trajectory.group.actions -= trajectory.completed
+        trajectory.phase = Phase.PENDING
+        trajectory.completed = trajectory.attained = trajectory.next_action = 0
+
+    def _release(self, trajectory: Trajectory) -> None:
+        if trajectory.phase is Phase.PENDING:
+            return
+        self.live -= 1
+        self.live_tokens -= trajectory.prompt
+        for stream in trajectory.streams.values():
+            if stream.doing is Doing.RUNNING:
+                self.stop_turn(stream)
+            self.live_tokens -= stream.context
+            self.leave(stream)
+        for action in list(trajectory.actions.values()):
+            self.close_action(action)
+        for name in trajectory.held:
+            self.environments[name].busy -= 1
+        for name in trajectory.instances:
+            self.environments[name].alive -= 1
+        trajectory.streams, trajectory.actions = {}, {}
+        trajectory.held, trajectory.instances = set(), set()
+
+    # -- turns ----------------------------------------------------------------------------------------------
+
+    def request_turn(self, trajectory: Trajectory, fact: TurnRequested) -> Stream:
+        """A stream, new or known, waits for a turn."""
+        stream = trajectory.streams.get(fact.stream)
+        if stream is None:
+            stream = trajectory.streams[fact.stream] = Stream(fact.stream, trajectory)
+        stream.turn = fact.turn
+        stream.prompt = fact.prompt_tokens
+        stream.max_output = fact.max_output
+        stream.doing = Doing.WAITING
+        stream.tries = 0
+        return stream
+
+    def settle(self, stream: Stream, engine: EngineState) -> None:
+        """Make an engine the home of a stream. What it had elsewhere is not counted any more."""
+        if stream.engine is engine:
+            return
+        self.leave(stream)
+        stream.engine = engine
+        engine.homed += 1
+
+    def leave(self, stream: Stream) -> None:
+        """A stream has no home any more, and nothing of it is resident."""
+        engine = stream.engine
+        if engine is None:
+            return
+        self.drop(stream)
+        engine.homed -= 1
+        stream.engine = None
+
+    def drop(self, stream: Stream) -> None:
+        """Stop counting an idle stream as resident."""
+        engine = stream.engine
+        if engine is not None and stream.resident:
+            stream.resident = False
+            stream.trajectory.present -= 1
+            engine.idle -= stream.context
+            engine.held -= 1
+
+    def start_turn(self, stream: Stream, reserve: int) -> None:
+        """The turn runs on the stream's home, which reserves ``reserve`` tokens for prompt and answer."""
+        engine = stream.engine
+        assert engine is not None  # noqa: S101 - settle() comes first
+        if stream.resident:
+            engine.idle -= stream.context
+        else:
+            stream.trajectory.present += 1
+            engine.held += 1
+        stream.resident = False
+        stream.reserved = reserve
+        stream.doing = Doing.RUNNING
+        stream.tries += 1
+        engine.running += 1
+        engine.active += reserve
+        self.turning += 1
+
+    def stop_turn(self, stream: Stream) -> None:
+        """The running turn is over without an answer; what it computed is not counted."""
+        engine = stream.engine
+        assert engine is not None  # noqa: S101 - a running turn has a home
+        engine.running -= 1
+        engine.active -= stream.reserved
+        engine.held -= 1
+        stream.trajectory.present -= 1
+        stream.reserved = 0
+        stream.doing = Doing.WAITING
+        self.turning -= 1
+
+    def finish_turn(self, stream: Stream, fact: TurnFinished) -> None:
+        """The answer is there; the whole context stays behind in the engine's cache."""
+        engine = stream.engine
+        assert engine is not None  # noqa: S101 - a running turn has a home
+        context = fact.prompt_tokens + fact.output_tokens
+        self.turning -= 1
+        engine.running -= 1
+        engine.active -= stream.reserved
+        engine.idle += context
+        self.live_tokens += context - stream.context
+        trajectory = stream.trajectory
+        if trajectory.prompt:
+            self.live_tokens -= trajectory.prompt
+            trajectory.prompt = 0
+        if stream.answered:
+            self.grown += max(0, context - stream.context)
+            self.regrown += 1
+        stream.reserved = 0
+        stream.resident = True
+        stream.doing = Doing.NOTHING
+        stream.context = context
+        stream.outputs += fact.output_tokens
+        stream.answered += 1
+        self.outputs += fact.output_tokens
+        self.answered += 1
+        trajectory.attained += fact.service
+
+    # -- actions --------------------------------------------------------------------------------------------
+
+    def request_action(self, trajectory: Trajectory, fact: ActionRequested) -> Action:
+        """An action waits for a slot."""
+        action = Action(fact.action, fact.stream, trajectory, self.environments[fact.environment])
+        trajectory.actions[fact.action] = action
+        trajectory.next_action = fact.action + 1
+        return action
+
+    def grant(self, action: Action, *, create: bool) -> None:
+        """The action runs: in its trajectory's own slot when coupled, else in a free one."""
+        environment = action.environment
+        trajectory = action.trajectory
+        action.doing = Doing.RUNNING
+        action.tries += 1
+        trajectory.acting += 1
+        self.acting += 1
+        if environment.id not in trajectory.held:
+            environment.busy += 1
+        if create:
+            trajectory.instances.add(environment.id)
+            environment.alive += 1
+            environment.next_create = self.now + environment.create_interval
+
+    def close_action(self, action: Action) -> None:
+        """The action is over, granted or not; its slot, if it had one, is free."""
+        self.suspend_action(action)
+        del action.trajectory.actions[action.index]
+
+    def suspend_action(self, action: Action) -> None:
+        """The action lost its slot and waits again."""
+        if action.doing is Doing.RUNNING:
+            action.trajectory.acting -= 1
+            self.acting -= 1
+            if action.environment.id not in action.trajectory.held:
+                action.environment.busy -= 1
+        action.doing = Doing.WAITING
+
+    # -- engines and environments -----------------------------------------------------------------------------
+
+    def join(self, fact: EngineJoined) -> EngineState:
+        """An engine appears, or comes back with an empty cache."""
+        state = EngineState(
+            fact.engine,
+            self.engines_seen,
+            fact.kind,
+            fact.kv_tokens,
+            fact.state_slots,
+            fact.block_tokens,
+            fact.max_running,
+            fact.max_context,
+        )
+        self.engines_seen += 1
+        self.engines[fact.engine] = state
+        return state
+
+    def lose(self, engine: EngineState) -> list[Stream]:
+        """An engine is gone. Returns the streams that lived there."""
+        del self.engines[engine.id]
+        return [
+            stream
+            for trajectory in self.trajectories.values()
+            for stream in trajectory.streams.values()
+            if stream.engine is engine
+        ]
+
+    def take_over(self) -> None:
+        """A new coordinator: nothing is in flight, no engine has joined, live trajectories wait again."""
+        for trajectory in self.trajectories.values():
+            if trajectory.phase is Phase.LIVE:
+                self.restart(trajectory)
+        self.engines.clear()
+        self.paused = False
+
+    def resize(self, fact: SlotsChanged) -> EnvironmentState:
+        """An environment appears or changes size; what runs there goes on."""
+        state = self.environments.get(fact.environment)
+        if state is None:
+            state = self.environments[fact.environment] = EnvironmentState(
+                fact.environment, fact.slots, fact.instances, fact.create_interval
+            )
+        state.slots, state.instances, state.create_interval = fact.slots, fact.instances, fact.create_interval
+        return state
+
+    # -- estimates ------------------------------------------------------------------------------------------
+
+    def expected_output(self, stream: Stream) -> int:
+        """Tokens that the next answer of a stream should have: its own mean so far, else the batch's mean.
+
+        Bounded by what was asked for; 256 where nothing is known at all.
+        """
+        if stream.answered:
+            mean = stream.outputs // stream.answered
+        elif self.answered:
+            mean = self.outputs // self.answered
+        else:
+            mean = 256
+        return mean if stream.max_output is None else min(mean, stream.max_output)
+
+    def expected_growth(self) -> int:
+        """Tokens that a turn and its observation add to a context, a mean over the batch; 512 while unknown."""
+        return self.grown // self.regrown if self.regrown else 512

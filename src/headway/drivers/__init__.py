@@ -1,0 +1,1 @@
+"""What turns commands into effects: the live driver, and the simulator. They share the machine, nothing else."""

@@ -6,9 +6,12 @@ from typing import cast
 import msgspec
 
 from headway.errors import ConfigError
-from headway.hybrid import builtin, parameters
+from headway.hybrid import attention_models, hybrid_models, parameters
 from headway.hybrid.families import layers_of, max_context, text_fields
 from headway.hybrid.geometry import DTYPE_BYTES, Architecture, dtype_bytes
+
+BUILT_IN = hybrid_models.MODELS + attention_models.MODELS
+"""Models known by name, with their sources."""
 
 
 def from_config(config: Mapping[str, object], *, name: str = "", source: str = "") -> Architecture:
@@ -69,11 +72,11 @@ def _override(values: dict[str, object], where: str) -> Architecture:
 def named(name: str) -> Architecture:
     """A model of the built-in table, by its full name or the part after the slash, in any case."""
     wanted = name.lower()
-    for entry in builtin.MODELS:
+    for entry in BUILT_IN:
         if wanted in {entry.name.lower(), entry.name.lower().rpartition("/")[2]}:
             found = from_config(entry.config, name=entry.name, source=entry.source)
             return msgspec.structs.replace(found, note=entry.note)
-    known = ", ".join(entry.name for entry in builtin.MODELS)
+    known = ", ".join(entry.name for entry in BUILT_IN)
     raise ConfigError(
         f"{name!r} is neither a file nor a built-in model",
         where="CONFIG",

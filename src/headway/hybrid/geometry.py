@@ -149,7 +149,7 @@ class Parameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def touched(self, sequences: float) -> float:
         """Parameters that a decode step of ``sequences`` tokens is expected to read: E(1-(1-k/E)^N) experts."""
-        missed = (1 - self.experts_per_token / self.experts) ** sequences
+        missed: float = (1 - self.experts_per_token / self.experts) ** sequences
         return self.dense + self.routed * (1 - missed)
 
 

@@ -3,6 +3,8 @@
 Norms, biases, routers and low-rank gates are left out; published totals are met within a tenth.
 """
 
+import math
+
 from headway.hybrid.fields import Fields
 from headway.hybrid.geometry import Heads, Latent, Layers, Parameters, Recurrent
 
@@ -43,7 +45,7 @@ def _recurrent(layer: Recurrent, hidden: int) -> int:
 
 
 def _root(square: int) -> int:
-    return round(square**0.5)
+    return math.isqrt(square)
 
 
 def _expert_layers(fields: Fields, depth: int) -> int:

@@ -1,29 +1,13 @@
-"""Geometry facts of models one is likely to plan for: the fields of their public configs that memory depends on.
+"""Geometry facts of models with recurrent layers: the fields of their public configs that memory depends on.
 
 A fact's source is beside it. What a note calls assumed was not on the model's card: check it before you trust it.
 """
 
-from collections.abc import Mapping
-from typing import NamedTuple
-
-_HUB = "config.json of huggingface.co/{}"
+from headway.hybrid.catalogue import Entry, experts, hub
 
 
-class Entry(NamedTuple):
-    """One model: its config's fields, where they come from, and what is not certain about them."""
-
-    name: str
-    config: Mapping[str, object]
-    source: str
-    note: str = ""
-
-
-def _hub(name: str, **config: object) -> Entry:
-    return Entry(name, config, _HUB.format(name))
-
-
-def _qwen35(name: str, depth: int, hidden: int, heads: tuple[int, int, int], **rest: object) -> Entry:
-    return _hub(
+def _qwen35(name: str, depth: int, hidden: int, heads: tuple[int, int, int], /, **rest: object) -> Entry:
+    return hub(
         name,
         model_type="qwen3_5_text",
         num_hidden_layers=depth,
@@ -46,12 +30,8 @@ def _qwen35(name: str, depth: int, hidden: int, heads: tuple[int, int, int], **r
     )
 
 
-def _experts(count: int, per_token: int, width: int, **rest: object) -> dict[str, object]:
-    return {"num_experts": count, "num_experts_per_tok": per_token, "moe_intermediate_size": width, **rest}
-
-
-def _nemotron(name: str, hidden: int, mamba_heads: int, **rest: object) -> Entry:
-    return _hub(
+def _nemotron(name: str, hidden: int, mamba_heads: int, /, **rest: object) -> Entry:
+    return hub(
         name,
         **{
             "model_type": "nemotron_h",
@@ -73,21 +53,7 @@ def _nemotron(name: str, hidden: int, mamba_heads: int, **rest: object) -> Entry
     )
 
 
-def _dense(name: str, kind: str, depth: int, hidden: int, heads: tuple[int, int, int], **rest: object) -> Entry:
-    return _hub(
-        name,
-        model_type=kind,
-        num_hidden_layers=depth,
-        hidden_size=hidden,
-        num_attention_heads=heads[0],
-        num_key_value_heads=heads[1],
-        head_dim=heads[2],
-        dtype="bfloat16",
-        **rest,
-    )
-
-
-def _ling(name: str, depth: int, group: int, heads: int, hidden: int, note: str, **rest: object) -> Entry:
+def _ling(name: str, depth: int, group: int, heads: int, hidden: int, note: str, /, **rest: object) -> Entry:
     config = {
         "model_type": "bailing_hybrid",
         "num_hidden_layers": depth,
@@ -112,14 +78,12 @@ _ULTRA = ("mamba", "attention", "moe")
 
 MODELS: tuple[Entry, ...] = (
     _qwen35("Qwen/Qwen3.5-27B", 64, 5120, (24, 4, 48), intermediate_size=17408),
+    _qwen35("Qwen/Qwen3.5-35B-A3B", 40, 2048, (16, 2, 32), **experts(256, 8, 512, shared_expert_intermediate_size=512)),
     _qwen35(
-        "Qwen/Qwen3.5-35B-A3B", 40, 2048, (16, 2, 32), **_experts(256, 8, 512, shared_expert_intermediate_size=512)
+        "Qwen/Qwen3.5-122B-A10B", 48, 3072, (32, 2, 64), **experts(256, 8, 1024, shared_expert_intermediate_size=1024)
     ),
     _qwen35(
-        "Qwen/Qwen3.5-122B-A10B", 48, 3072, (32, 2, 64), **_experts(256, 8, 1024, shared_expert_intermediate_size=1024)
-    ),
-    _qwen35(
-        "Qwen/Qwen3.5-397B-A17B", 60, 4096, (32, 2, 64), **_experts(512, 10, 1024, shared_expert_intermediate_size=1024)
+        "Qwen/Qwen3.5-397B-A17B", 60, 4096, (32, 2, 64), **experts(512, 10, 1024, shared_expert_intermediate_size=1024)
     ),
     Entry(
         "Qwen/Qwen3-Next-80B-A3B-Instruct",
@@ -137,7 +101,7 @@ MODELS: tuple[Entry, ...] = (
             "linear_value_head_dim": 128,
             "linear_conv_kernel_dim": 4,
             "vocab_size": 151936,
-            **_experts(512, 10, 512, shared_expert_intermediate_size=512),
+            **experts(512, 10, 512, shared_expert_intermediate_size=512),
         },
         "transformers 5.24 configuration_qwen3_next.py, whose defaults are this checkpoint",
     ),
@@ -158,11 +122,11 @@ MODELS: tuple[Entry, ...] = (
             "intermediate_size": 9216,
             "num_shared_experts": 1,
             "vocab_size": 163840,
-            **_experts(256, 8, 1024),
+            **experts(256, 8, 1024),
         },
         "transformers 5.24 configuration_kimi_linear.py, whose defaults are this checkpoint",
     ),
-    _hub(
+    hub(
         "moonshotai/Kimi-K3",
         model_type="kimi_linear",
         num_hidden_layers=93,
@@ -186,7 +150,7 @@ MODELS: tuple[Entry, ...] = (
         vocab_size=163840,
         max_position_embeddings=1048576,
         dtype="bfloat16",
-        **_experts(896, 16, 3072),
+        **experts(896, 16, 3072),
     ),
     _ling(
         "inclusionAI/Ling-3.0-flash",
@@ -196,7 +160,7 @@ MODELS: tuple[Entry, ...] = (
         first_k_dense_replace=2,
         n_shared_experts=1,
         max_position_embeddings=262144,
-        **_experts(512, 8, 768),
+        **experts(512, 8, 768),
     ),
     _ling(
         "inclusionAI/Ling-3.1-flash",
@@ -205,7 +169,7 @@ MODELS: tuple[Entry, ...] = (
         intermediate_size=10240,
         first_k_dense_replace=4,
         n_shared_experts=1,
-        **_experts(512, 8, 1280),
+        **experts(512, 8, 1280),
     ),
     _nemotron(
         "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
@@ -214,7 +178,7 @@ MODELS: tuple[Entry, ...] = (
         hybrid_override_pattern=_NANO,
         intermediate_size=1856,
         moe_shared_expert_intermediate_size=3712,
-        **_experts(128, 6, 1856),
+        **experts(128, 6, 1856),
     ),
     _nemotron(
         "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8",
@@ -224,7 +188,7 @@ MODELS: tuple[Entry, ...] = (
         intermediate_size=2688,
         moe_latent_size=1024,
         moe_shared_expert_intermediate_size=5376,
-        **_experts(512, 22, 2688),
+        **experts(512, 22, 2688),
     ),
     _nemotron(
         "nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16",
@@ -234,7 +198,7 @@ MODELS: tuple[Entry, ...] = (
         intermediate_size=5120,
         moe_latent_size=2048,
         moe_shared_expert_intermediate_size=10240,
-        **_experts(512, 22, 5120),
+        **experts(512, 22, 5120),
     ),
     _nemotron(
         "nvidia/Nemotron-H-56B-Base-8K",
@@ -263,118 +227,5 @@ MODELS: tuple[Entry, ...] = (
             "mamba_expand": 2,
         },
         "transformers 5.24 configuration_jamba.py, whose defaults are this checkpoint",
-    ),
-    _dense(
-        "meta-llama/Meta-Llama-3.1-8B",
-        "llama",
-        *(32, 4096, (32, 8, 128)),
-        intermediate_size=14336,
-        vocab_size=128256,
-        max_position_embeddings=131072,
-    ),
-    _dense(
-        "meta-llama/Meta-Llama-3.1-70B",
-        "llama",
-        *(80, 8192, (64, 8, 128)),
-        intermediate_size=28672,
-        vocab_size=128256,
-        max_position_embeddings=131072,
-    ),
-    _dense(
-        "Qwen/Qwen3-8B",
-        "qwen3",
-        *(36, 4096, (32, 8, 128)),
-        intermediate_size=12288,
-        vocab_size=151936,
-        max_position_embeddings=40960,
-    ),
-    _dense(
-        "Qwen/Qwen3-32B",
-        "qwen3",
-        *(64, 5120, (64, 8, 128)),
-        intermediate_size=25600,
-        vocab_size=151936,
-        max_position_embeddings=40960,
-    ),
-    _dense(
-        "Qwen/Qwen3-30B-A3B",
-        "qwen3_moe",
-        *(48, 2048, (32, 4, 128)),
-        vocab_size=151936,
-        max_position_embeddings=40960,
-        **_experts(128, 8, 768),
-    ),
-    _dense(
-        "Qwen/Qwen3-235B-A22B",
-        "qwen3_moe",
-        *(94, 4096, (64, 4, 128)),
-        vocab_size=151936,
-        max_position_embeddings=40960,
-        **_experts(128, 8, 1536),
-    ),
-    _hub(
-        "deepseek-ai/DeepSeek-V3",
-        model_type="deepseek_v3",
-        num_hidden_layers=61,
-        hidden_size=7168,
-        num_attention_heads=128,
-        kv_lora_rank=512,
-        q_lora_rank=1536,
-        qk_rope_head_dim=64,
-        qk_nope_head_dim=128,
-        v_head_dim=128,
-        intermediate_size=18432,
-        first_k_dense_replace=3,
-        n_shared_experts=1,
-        vocab_size=129280,
-        max_position_embeddings=163840,
-        **_experts(256, 8, 2048),
-    ),
-    _dense(
-        "openai/gpt-oss-20b",
-        "gpt_oss",
-        *(24, 2880, (64, 8, 64)),
-        layer_types=["sliding_attention", "full_attention"] * 12,
-        sliding_window=128,
-        vocab_size=201088,
-        max_position_embeddings=131072,
-        **_experts(32, 4, 2880),
-    ),
-    _dense(
-        "openai/gpt-oss-120b",
-        "gpt_oss",
-        *(36, 2880, (64, 8, 64)),
-        layer_types=["sliding_attention", "full_attention"] * 18,
-        sliding_window=128,
-        vocab_size=201088,
-        max_position_embeddings=131072,
-        **_experts(128, 4, 2880),
-    ),
-    _dense(
-        "google/gemma-4-26B-A4B",
-        "gemma4_text",
-        *(30, 2816, (16, 8, 256)),
-        layer_types=[*["sliding_attention"] * 5, "full_attention"] * 5,
-        sliding_window=1024,
-        global_head_dim=512,
-        num_global_key_value_heads=2,
-        vocab_size=262144,
-        tie_word_embeddings=True,
-        max_position_embeddings=262144,
-        **_experts(128, 8, 704),
-    ),
-    _dense(
-        "XiaomiMiMo/MiMo-V2-Flash",
-        "mimo_v2_flash",
-        *(48, 4096, (64, 4, 192)),
-        v_head_dim=128,
-        hybrid_layer_pattern=[0, 1, 1, 1, 1, *[0, 1, 1, 1, 1, 1] * 7, 0],
-        sliding_window=128,
-        swa_num_key_value_heads=8,
-        swa_head_dim=192,
-        swa_v_head_dim=128,
-        vocab_size=152576,
-        max_position_embeddings=262144,
-        **_experts(256, 8, 2048),
     ),
 )

@@ -1,0 +1,1 @@
+"""Adapters: one outside thing each, behind a Protocol of ``headway.ports``."""

@@ -44,8 +44,8 @@ def refusal(world: World, fact: Fact) -> str | None:  # noqa: C901, PLR0911, PLR
         case TurnWithdrawn() | ActionWithdrawn():
             return _withdrawn(world, fact)
         case SampleSubmitted():
-            known = fact.trajectory in world.trajectories or fact.trajectory in world.done
-            return "this sample was submitted before" if known else None
+            places = (world.trajectories, world.done, world.failed)
+            return "this sample was submitted before" if any(fact.trajectory in p for p in places) else None
         case TrajectoryFinished() | TrajectoryAbandoned():
             return _ended(world, fact)
         case EngineJoined():

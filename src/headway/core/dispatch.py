@@ -124,7 +124,7 @@ class Dispatch:
         world = self._world
         if world.limit is not None and world.live >= world.limit:
             return False
-        if not world.engines:
+        if world.engines_seen and not world.engines:
             return False
         if self._policies.coupled and any(e.busy >= e.slots for e in world.scope(trajectory)):
             return False

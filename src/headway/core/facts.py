@@ -19,12 +19,15 @@ class _Fact(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True)
 class CoordinatorStarted(_Fact, frozen=True, gc=False, tag=True, omit_defaults=True):
     """A coordinator took over the batch: the first fact of a journal, and of every resume.
 
-    Whatever was in flight is gone: unfinished trajectories go back to the queue as a new attempt.
-    ``wall`` is unix time in nanoseconds, carried as data so that downtime can be told from makespan.
+    Whatever was in flight is gone: unfinished trajectories go back to the queue as a new attempt. The batch is paused
+    until ``Resumed`` says that engines and environments have been declared.
+    With ``retry_failed`` those that were abandoned do so too. ``wall`` is unix time in nanoseconds, carried as data so
+    that downtime can be told from makespan.
     """
 
     wall: int
     version: str
+    retry_failed: bool = False
 
 
 class SampleSubmitted(_Fact, frozen=True, gc=False, tag=True, omit_defaults=True):

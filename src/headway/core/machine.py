@@ -118,7 +118,7 @@ class Machine:
                 world.paused = False
                 dispatch.retry_everything()
             case CoordinatorStarted():
-                world.take_over()
+                world.take_over(retry_failed=fact.retry_failed)
                 self._dispatch = Dispatch(world, self.policies)
             case _:
                 assert_never(fact)

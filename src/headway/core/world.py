@@ -88,7 +88,8 @@ class Action:
 class Trajectory:
     """One sample and its agent, as far as scheduling cares.
 
-    ``completed``: actions finished in this attempt. ``attained``: service time of turns and actions, nanoseconds.
+    ``answered``: its first turn is over, so its memory is known. ``completed``: actions finished in this attempt.
+    ``attained``: service time of turns and actions, nanoseconds.
     ``present``: its streams that run or are resident on an engine. ``acting``: actions that run.
     ``held``: environments in which it holds a slot for life (coupled). ``instances``: where it has an instance.
     """
@@ -100,6 +101,7 @@ class Trajectory:
     prompt: int
     environments: tuple[EnvironmentId, ...]
     phase: Phase = Phase.PENDING
+    answered: bool = False
     attempt: int = 0
     completed: int = 0
     attained: int = 0
@@ -158,6 +160,7 @@ class World:
     now: Nanos = Nanos(0)
     trajectories: dict[TrajectoryId, Trajectory] = field(default_factory=dict[TrajectoryId, Trajectory])
     done: set[TrajectoryId] = field(default_factory=set[TrajectoryId])
+    failed: dict[TrajectoryId, Trajectory] = field(default_factory=dict[TrajectoryId, Trajectory])
     groups: dict[GroupId, Group] = field(default_factory=dict[GroupId, Group])
     singles: Group = field(default_factory=lambda: Group(None))
     engines: dict[EngineId, EngineState] = field(default_factory=dict[EngineId, EngineState])
@@ -205,16 +208,21 @@ class World:
         return [known[name] for name in trajectory.environments if name in known]
 
     def end(self, trajectory: Trajectory, *, finished: bool) -> None:
-        """It leaves for good; everything it held is free. Only a finished one counts in its group."""
+        """It leaves; everything it held is free. Only a finished one counts as such in its group."""
         self._release(trajectory)
         del self.trajectories[trajectory.id]
-        self.done.add(trajectory.id)
         if finished:
+            self.done.add(trajectory.id)
             trajectory.group.finished += 1
+        else:
+            self.failed[trajectory.id] = trajectory
 
     def restart(self, trajectory: Trajectory) -> None:
         """It loses what it did and waits for admission again; its next attempt counts on."""
         self._release(trajectory)
+        self._forget_progress(trajectory)
+
+    def _forget_progress(self, trajectory: Trajectory) -> None:
         trajectory.group.actions -= trajectory.completed
         trajectory.phase = Phase.PENDING
         trajectory.completed = trajectory.attained = trajectory.next_action = 0
@@ -223,7 +231,9 @@ class World:
         if trajectory.phase is Phase.PENDING:
             return
         self.live -= 1
-        self.live_tokens -= trajectory.prompt
+        if not trajectory.answered:
+            self.live_tokens -= trajectory.prompt
+        trajectory.answered = False
         for stream in trajectory.streams.values():
             if stream.doing is Doing.RUNNING:
                 self.stop_turn(stream)
@@ -318,9 +328,9 @@ class World:
         engine.idle += context
         self.live_tokens += context - stream.context
         trajectory = stream.trajectory
-        if trajectory.prompt:
+        if not trajectory.answered:
+            trajectory.answered = True
             self.live_tokens -= trajectory.prompt
-            trajectory.prompt = 0
         if stream.answered:
             self.grown += max(0, context - stream.context)
             self.regrown += 1
@@ -400,13 +410,18 @@ class World:
             if stream.engine is engine
         ]
 
-    def take_over(self) -> None:
-        """A new coordinator: nothing is in flight, no engine has joined, live trajectories wait again."""
+    def take_over(self, *, retry_failed: bool) -> None:
+        """A new coordinator: nothing is in flight, no engine has joined, all is paused, live trajectories wait again."""
         for trajectory in self.trajectories.values():
             if trajectory.phase is Phase.LIVE:
                 self.restart(trajectory)
+        if retry_failed:
+            for trajectory in self.failed.values():
+                self._forget_progress(trajectory)
+            self.trajectories.update(self.failed)
+            self.failed.clear()
         self.engines.clear()
-        self.paused = False
+        self.paused = True
 
     def resize(self, fact: SlotsChanged) -> EnvironmentState:
         """An environment appears or changes size; what runs there goes on."""

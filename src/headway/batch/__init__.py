@@ -1,0 +1,7 @@
+"""The Python way in: samples, an agent as ``async def solve(sample, trajectory)``, results."""
+
+from headway.batch.batch import Batch, BatchStopped, Slots, Timeouts
+from headway.batch.sample import Result, Sample
+from headway.batch.trajectory import Trajectory
+
+__all__ = ["Batch", "BatchStopped", "Result", "Sample", "Slots", "Timeouts", "Trajectory"]

@@ -1,0 +1,228 @@
+"""Two agents that play the tasks as trajectories.
+
+``ScriptedAgent`` executes the official calls, so chains are as long as the tasks ask for while the engine really
+works; ``ModelAgent`` lets the engine decide. Both are coroutines over the public interface of a trajectory and
+know nothing of engines, slots or policies.
+"""
+
+import json
+import zlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Literal, Protocol
+
+import anyio
+import msgspec
+
+from headway.adapters.environments import InProcess
+from headway.batch import Sample
+from headway.core.units import Tokens
+from headway.ports import TurnAnswer
+from headway.suites.bfcl.conversation import CLOSING, Conversation, call_tokens, closing_tokens, official_call
+from headway.suites.bfcl.fit import CHARS_PER_TOKEN
+from headway.suites.bfcl.latency import InjectedLatency
+from headway.suites.bfcl.score import BfclResult, End, judge
+from headway.suites.bfcl.simulator import Simulator, call_line
+from headway.suites.bfcl.tasks import Task, UserTurn
+from headway.suites.bfcl.tools import bounded, tool_name
+
+ENVIRONMENT = "bfcl"
+MOST_STEPS = 20
+"""Turns of the engine in one user turn before a trajectory is cut off; the benchmark's own limit."""
+
+Choice = Literal["auto", "named"]
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class Trajectory(Protocol):
+    """What an agent needs of a trajectory."""
+
+    async def chat(self, messages: Sequence[Mapping[str, Any]], **body: Any) -> TurnAnswer:  # noqa: ANN401 - OpenAI's
+        """One turn."""
+        ...
+
+    def action(self, environment: str) -> AbstractAsyncContextManager[Any]:
+        """One action: waits for a slot and holds it."""
+        ...
+
+
+def environment() -> InProcess:
+    """The environment that both agents act in: the official simulators, one set per trajectory."""
+    return InProcess(ENVIRONMENT, lambda _: Simulator())
+
+
+def samples(tasks: Sequence[Task]) -> list[Sample]:
+    """Tasks as a batch. The hint is the number of official calls: an oracle, for policies that ask for one."""
+    return [
+        Sample(id=task.id, data=task, hint=float(task.official_actions), environments=(ENVIRONMENT,)) for task in tasks
+    ]
+
+
+class _Play:
+    """One trajectory of a task under way: what has been said, called and answered."""
+
+    def __init__(self, task: Task, trajectory: Trajectory, latency: InjectedLatency | None, sleep: Sleep) -> None:
+        self.task, self._trajectory, self._latency, self._sleep = task, trajectory, latency, sleep
+        self._calls: list[list[tuple[str, ...]]] = []
+        self._outputs: list[list[tuple[str, ...]]] = []
+        self._turns = self._actions = self._refused = 0
+        self._injected = 0.0
+
+    def next_user_turn(self) -> None:
+        self._calls.append([])
+        self._outputs.append([])
+
+    async def chat(self, conversation: Conversation, **body: Any) -> TurnAnswer:  # noqa: ANN401 - OpenAI's
+        self._turns += 1
+        return await self._trajectory.chat(
+            list(conversation.messages), tools=list(conversation.tools), temperature=0.0, **body
+        )
+
+    async def act(self, calls: Sequence[str]) -> tuple[str, ...]:
+        """Execute the calls of one step as one action, with its delay inside the slot."""
+        async with self._trajectory.action(ENVIRONMENT) as place:
+            simulator: Simulator = place
+            outcome = simulator.execute(self.task, calls)
+            if self._latency is not None:
+                delay = self._latency.seconds(self.task.id, self._actions)
+                self._injected += delay
+                await self._sleep(delay)
+        self._actions += 1
+        self._refused += len(calls) - len(outcome.executed)
+        self._calls[-1].append(outcome.executed)
+        self._outputs[-1].append(outcome.results)
+        return outcome.results
+
+    def result(self, agent: str, ended: End) -> BfclResult:
+        """Judge what was played; a trajectory that was cut off loses the user turn it was in."""
+        calls = tuple(tuple(turn) for turn in self._calls)
+        verdict = judge(self.task, calls if ended == "finished" else calls[:-1])
+        return BfclResult(
+            task=self.task.id,
+            category=self.task.category,
+            agent=agent,
+            calls=calls,
+            outputs=tuple(tuple(turn) for turn in self._outputs),
+            turns=self._turns,
+            actions=self._actions,
+            ended=ended,
+            score=float(verdict.valid),
+            error=verdict.error,
+            refused=self._refused,
+            injected=self._injected,
+            delay=self._latency.label if self._latency else "",
+        )
+
+
+class ScriptedAgent(msgspec.Struct, frozen=True, kw_only=True):
+    """Plays the official answer: one turn of the engine and one action per official call.
+
+    For each call the engine generates as many tokens as its text takes (see ``call_tokens``) and the conversation
+    goes on with the official call and its real result; a last turn closes each user turn.
+    """
+
+    latency: InjectedLatency | None = None
+    sleep: Sleep = anyio.sleep
+
+    async def solve(self, sample: Sample, trajectory: Trajectory) -> BfclResult:
+        """Play the task that is the sample's data."""
+        task: Task = sample.data
+        play = _Play(task, trajectory, self.latency, self.sleep)
+        conversation = Conversation(task.tools)
+        for turn in task.turns:
+            conversation.ask(turn.text, turn.added)
+            play.next_user_turn()
+            for line in turn.official:
+                name, arguments = official_call(line, conversation.tools)
+                await self._generate(play, conversation, call_tokens(name, arguments))
+                conversation.call([(name, arguments)], await play.act([line]))
+            await self._generate(play, conversation, closing_tokens())
+            conversation.answer(CLOSING)
+        return play.result("scripted", "finished")
+
+    async def _generate(self, play: _Play, conversation: Conversation, tokens: int) -> None:
+        await play.chat(conversation, tool_choice="none", min_tokens=tokens, max_tokens=tokens, ignore_eos=True)
+
+
+class ModelAgent(msgspec.Struct, frozen=True, kw_only=True):
+    """Lets the engine decide.
+
+    ``choice``: with ``auto`` the model calls what it wants, and a user turn ends when it answers without a call;
+    this is the benchmark proper. With ``named`` every step asks for one function by name, in a round over the
+    task's functions, under a strict schema, and the model fills in the arguments; a user turn ends after as many
+    steps as the official answer has calls (at least one). Any model can do that, also one with random weights, so it
+    measures time, never ability.
+
+    ``max_tokens`` of one answer. ``max_context`` of the engine, None: unknown; a trajectory whose next prompt would not
+    fit is cut off.
+    """
+
+    choice: Choice = "named"
+    max_tokens: int = 256
+    max_context: Tokens | None = None
+    chars_per_token: float = CHARS_PER_TOKEN
+    latency: InjectedLatency | None = None
+    sleep: Sleep = anyio.sleep
+
+    async def solve(self, sample: Sample, trajectory: Trajectory) -> BfclResult:
+        """Play the task that is the sample's data."""
+        task: Task = sample.data
+        play = _Play(task, trajectory, self.latency, self.sleep)
+        named = self.choice == "named"
+        conversation = Conversation([bounded(tool) for tool in task.tools] if named else task.tools)
+        step = zlib.crc32(task.id.encode())  # where the round over the functions starts
+        for turn in task.turns:
+            conversation.ask(turn.text, [bounded(tool) for tool in turn.added] if named else turn.added)
+            play.next_user_turn()
+            for count in range(self._steps(turn)):
+                if self._is_full(conversation):
+                    return play.result(self._name, "context")
+                if not await self._step(play, conversation, step + count) and not named:
+                    break
+            else:
+                if not named:
+                    return play.result(self._name, "steps")
+            step += len(turn.official)
+        return play.result(self._name, "finished")
+
+    @property
+    def _name(self) -> str:
+        return f"model-{self.choice}"
+
+    def _steps(self, turn: UserTurn) -> int:
+        return max(1, len(turn.official)) if self.choice == "named" else MOST_STEPS
+
+    def _is_full(self, conversation: Conversation) -> bool:
+        needed = conversation.characters / self.chars_per_token + self.max_tokens
+        return self.max_context is not None and needed > self.max_context
+
+    async def _step(self, play: _Play, conversation: Conversation, number: int) -> bool:
+        """One turn of the engine and the action it asks for. False: it asked for none."""
+        choice: object = "auto"
+        if self.choice == "named":
+            name = tool_name(conversation.tools[number % len(conversation.tools)])
+            choice = {"type": "function", "function": {"name": name}}
+        answer = await play.chat(conversation, tool_choice=choice, max_tokens=self.max_tokens)
+        calls = _calls(answer)
+        if not calls:
+            conversation.answer(answer.text)
+            return False
+        conversation.call(
+            [(name, json.dumps(arguments)) for name, arguments in calls],
+            await play.act([call_line(name, arguments) for name, arguments in calls]),
+        )
+        return True
+
+
+def _calls(answer: TurnAnswer) -> list[tuple[str, dict[str, Any]]]:
+    """The calls of an answer. One that can't be read makes them all void, as in the benchmark's own decoding."""
+    calls: list[tuple[str, dict[str, Any]]] = []
+    for call in answer.tool_calls:
+        try:
+            arguments = json.loads(call["function"]["arguments"] or "{}")
+        except json.JSONDecodeError:
+            return []
+        if not isinstance(arguments, dict):
+            return []
+        calls.append((str(call["function"]["name"]), arguments))
+    return calls

@@ -32,6 +32,7 @@ SLOTS_PER_REQUEST: dict[Strategy, int] = {
 class Sglang(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="sglang"):
     """An SGLang engine's settings that decide its cache. None: SGLang's own default.
 
+    ``paused_slots``: checkpoints to budget for a paused trajectory; it needs 1.
     ``strategy`` is ``--mamba-radix-cache-strategy``, ``off`` standing for ``--disable-radix-cache``. ``ratio`` or
     ``slots`` fix the split; with neither, the plan chooses it. ``host_bytes`` is ``--hicache-size`` in bytes.
     """
@@ -48,6 +49,7 @@ class Sglang(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
     track_interval: int = 256
     unified: bool = False
     speculative: int = 0
+    paused_slots: int = 1
     window_share: float = 0.8
     chunk_tokens: int | None = None
     host_bytes: Bytes | None = None
@@ -79,7 +81,7 @@ class Sglang(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
             reserve_bytes=slot,
             sequence_bytes=Bytes(0),
             running_slots=SLOTS_PER_REQUEST[self.strategy],
-            paused_slots=1,
+            paused_slots=self.paused_slots,
             caching=self.strategy != "off",
             running_limit=self.max_running,
         )

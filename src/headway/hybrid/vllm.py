@@ -21,6 +21,7 @@ class Vllm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="k
 
     ``alignment`` is the backend's block size (16; 128 on CPUs), ``speculative`` the number of speculative tokens,
     ``retention`` is ``--prefix-cache-retention-interval``, ``num_blocks`` is ``--num-gpu-blocks-override``.
+    ``paused_slots``: checkpoints to budget for a paused trajectory; it needs 1.
     ``checkpoint_blocks``: extra blocks per state group while a prompt is computed (1 for Mamba2 in vLLM 0.32).
     """
 
@@ -32,6 +33,7 @@ class Vllm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="k
     alignment: int = 16
     retention: int = 0
     speculative: int = 0
+    paused_slots: int = 1
     checkpoint_blocks: int = 0
     num_blocks: int | None = None
     max_running: int | None = None
@@ -55,7 +57,7 @@ class Vllm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="k
             reserve_bytes=Bytes(layout.bytes_per_block),
             sequence_bytes=Bytes(layout.window_blocks * layout.bytes_per_block),
             running_slots=layout.state_blocks,
-            paused_slots=1,
+            paused_slots=self.paused_slots,
             caching=self.prefix_caching,
             running_limit=self.max_running,
         )

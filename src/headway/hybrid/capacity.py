@@ -1,0 +1,151 @@
+"""How many trajectories fit: closed loop, memory with a margin for chance, and the knee of inference.
+
+C trajectories alternate between inference and actions; N of them are in inference. Memory holds when
+s_r·N + s_p·(C-N) + z·√(Cφ(1-φ))·(s_r-s_p) ≤ S and C·L + z·√C·sd(L) ≤ T, with φ the share of time in inference.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from headway.core.units import Tokens
+from headway.hybrid.pools import Pools
+from headway.hybrid.timing import Timing
+from headway.hybrid.workload import Workload
+
+Binding = Literal["state", "kv", "memory", "inference", "running", "context"]
+
+Z = 3.0
+MARGIN = 0.95
+"""The reference is this share of the largest feasible C: beyond it, thrash does not recover by itself."""
+
+KNEE = 0.98
+"""Inference counts as saturated where it reaches this share of its best rate."""
+
+_MOST = 1 << 16
+_LEAST = 1e-9
+
+
+class Loop(msgspec.Struct, frozen=True):
+    """The steady state with ``live`` trajectories; rates are turns per second."""
+
+    live: int
+    running: float
+    share: float
+    rate: float
+
+
+class Demand(msgspec.Struct, frozen=True):
+    """What C live trajectories need: state slots, KV tokens, and requests running at once."""
+
+    slots: int
+    tokens: Tokens
+    running: int
+
+
+class Scene(msgspec.Struct, frozen=True):
+    """One engine under one workload: everything the equations take."""
+
+    pools: Pools
+    workload: Workload
+    timing: Timing
+    recomputed: float
+
+    def response(self, running: float) -> float:
+        """Seconds in inference per turn, with so many trajectories in inference.
+
+        Prompts are computed one after another, beside the decoding of the others: a turn takes its own time,
+        or as long as the prompts of all the others, whichever is longer.
+        """
+        work = self.workload
+        new = work.new_tokens + self.recomputed * work.later_turns
+        cached = max(0.0, work.context.mean - work.output.mean - new)
+        prefill = self.timing.prefill(new, cached)
+        alone = work.output.mean * self.timing.step(running, work.context.mean) + prefill
+        return max(alone, running * prefill, _LEAST)
+
+    def loop(self, live: int) -> Loop:
+        """Solve N = C·R(N)/(Z+R(N)) by bisection; R grows with N, so there is one solution."""
+        action = self.workload.action.mean
+        low, high = 0.0, float(live)
+        for _ in range(60):
+            middle = (low + high) / 2
+            response = self.response(max(1.0, middle))
+            if middle * (action + response) > live * response:
+                high = middle
+            else:
+                low = middle
+        response = self.response(max(1.0, high))
+        rate = live / (action + response)
+        return Loop(live, min(high, float(live)), response / (action + response), rate)
+
+    def demand(self, live: int) -> Demand:
+        """What so many live trajectories need with the margin z."""
+        loop, pools, context = self.loop(live), self.pools, self.workload.context
+        swing = Z * math.sqrt(live * loop.share * (1 - loop.share))
+        running = min(float(live), loop.running + swing)
+        paused = pools.paused_slots if pools.caching else 0
+        slots = paused * live + (pools.running_slots - paused) * running
+        holding = live if pools.caching else running
+        grain = pools.rounded(context.mean)
+        tokens = holding * grain + Z * math.sqrt(holding) * context.sd
+        return Demand(math.ceil(slots - 1e-9) if pools.slot_bytes else 0, Tokens(math.ceil(tokens)), math.ceil(running))
+
+    def violated(self, live: int) -> Binding | None:
+        """What keeps so many trajectories from fitting; None when they do."""
+        need, pools = self.demand(live), self.pools
+        if pools.per_sequence is not None and self.workload.longest.p95 > pools.per_sequence:
+            return "context"
+        if pools.running_limit is not None and need.running > pools.running_limit:
+            return "running"
+        if pools.fixed is not None:
+            slots, tokens = pools.fixed
+            if pools.slot_bytes and need.slots > slots:
+                return "state"
+            return "kv" if pools.rounded(need.tokens) > tokens else None
+        if pools.bytes_of(need.slots, need.tokens, live) <= pools.free:
+            return None
+        return "memory" if pools.slot_bytes and pools.token_bytes else ("state" if pools.slot_bytes else "kv")
+
+    def knee(self) -> int:
+        """The fewest sequences in inference that reach nearly its best rate."""
+        best = max(self._inference_rate(1 << power) for power in range(17))
+        return _largest(lambda running: self._inference_rate(running) < KNEE * best) + 1
+
+    def _inference_rate(self, running: int) -> float:
+        return running / self.response(float(running))
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """The reference concurrency and why it is not higher. ``largest``: what memory would allow at most."""
+
+    live: int
+    largest: int
+    binding: Binding
+
+
+def reference(scene: Scene) -> Reference:
+    """C*: the margin below the largest C that fits, or where inference saturates if that is earlier."""
+    largest = _largest(lambda live: scene.violated(live) is None)
+    fits = math.floor(MARGIN * largest) if largest > 1 else largest
+    knee = scene.knee()
+    saturated = _largest(lambda live: scene.loop(live).running <= knee)
+    if saturated < fits:
+        return Reference(max(1, saturated), largest, "inference")
+    return Reference(fits, largest, scene.violated(largest + 1) or "inference")
+
+
+def _largest(holds: Callable[[int], bool]) -> int:
+    """The largest whole number up to 65536 for which a condition, true below and false above, holds; or 0."""
+    low, high = 0, 1
+    while high < _MOST and holds(high):
+        low, high = high, high * 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        if holds(middle):
+            low = middle
+        else:
+            high = middle
+    return low

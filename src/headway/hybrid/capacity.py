@@ -15,7 +15,7 @@ from headway.hybrid.pools import Pools
 from headway.hybrid.timing import Timing
 from headway.hybrid.workload import Workload
 
-Binding = Literal["state", "kv", "memory", "inference", "running", "context"]
+Binding = Literal["state", "kv", "memory", "inference", "running", "slots", "context"]
 
 Z = 3.0
 MARGIN = 0.95
@@ -89,17 +89,31 @@ class Scene(msgspec.Struct, frozen=True):
         paused = pools.paused_slots if pools.caching else 0
         slots = paused * live + (pools.running_slots - paused) * running
         holding = live if pools.caching else running
-        grain = pools.rounded(context.mean)
-        tokens = holding * grain + Z * math.sqrt(holding) * context.sd
+        if pools.whole:
+            tokens = holding * float(pools.rounded(self.workload.longest.p95))
+        else:
+            tokens = holding * pools.rounded(context.mean) + Z * math.sqrt(holding) * context.sd
         return Demand(math.ceil(slots - 1e-9) if pools.slot_bytes else 0, Tokens(math.ceil(tokens)), math.ceil(running))
 
     def violated(self, live: int) -> Binding | None:
         """What keeps so many trajectories from fitting; None when they do."""
-        need, pools = self.demand(live), self.pools
+        need = self.demand(live)
+        return self._limited(live, need) or self._short(live, need)
+
+    def _limited(self, live: int, need: Demand) -> Binding | None:
+        """The engine's limits on numbers."""
+        pools = self.pools
         if pools.per_sequence is not None and self.workload.longest.p95 > pools.per_sequence:
             return "context"
         if pools.running_limit is not None and need.running > pools.running_limit:
             return "running"
+        if pools.live_limit is not None and live > pools.live_limit:
+            return "slots"
+        return None
+
+    def _short(self, live: int, need: Demand) -> Binding | None:
+        """The memory that runs out."""
+        pools = self.pools
         if pools.fixed is not None:
             slots, tokens = pools.fixed
             if pools.slot_bytes and need.slots > slots:

@@ -45,6 +45,7 @@ class LlamaCpp(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
             sequence_bytes=model.window_bytes_per_sequence(1, dtypes),
             running_slots=1,
             paused_slots=1,
+            whole=not self.unified,
         )
         if self.slots is None:
             return pools
@@ -52,7 +53,7 @@ class LlamaCpp(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
         return msgspec.structs.replace(
             pools,
             fixed=(self.slots, tokens),
-            running_limit=self.slots,
+            live_limit=self.slots,
             per_sequence=None if self.unified else Tokens(tokens // self.slots),
         )
 

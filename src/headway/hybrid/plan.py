@@ -294,7 +294,7 @@ def _gains(model: Architecture, solution: _Solution, memory: Bytes, tp: int) -> 
         return ()
     found = [
         _outcome("one more GiB per rank", _again(model, solution, engine, Bytes(memory + GIB), tp)),
-        _outcome("one more replica, both together", solution, 2),
+        _outcome("one more replica (of both)", solution, 2),
     ]
     dtypes = engine.dtypes(model)
     if not isinstance(engine, LlamaCpp):

@@ -23,7 +23,9 @@ class Pools(msgspec.Struct, frozen=True):
         caching: whether a paused trajectory keeps anything at all.
         fixed: (S, T) where the engine's flags already settle the split; None when it is ours to choose.
         running_limit: most requests the engine runs at once; None when nothing limits them.
+        live_limit: most trajectories that can hold anything at once; None when only memory limits them.
         per_sequence: most tokens one sequence may hold; None when nothing limits it.
+        whole: each sequence is given room for the longest one from the start.
     """
 
     memory: Bytes
@@ -37,7 +39,9 @@ class Pools(msgspec.Struct, frozen=True):
     caching: bool = True
     fixed: tuple[int, Tokens] | None = None
     running_limit: int | None = None
+    live_limit: int | None = None
     per_sequence: Tokens | None = None
+    whole: bool = False
 
     @property
     def free(self) -> int:

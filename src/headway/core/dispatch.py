@@ -19,6 +19,7 @@ from headway.core.units import EngineId, EnvironmentId, Nanos
 from headway.core.world import Action, Doing, EngineState, EnvironmentState, Stream, Trajectory, World
 
 _Item = Stream | Action | Trajectory
+_Idle = tuple[float, int, int, int, Stream]  # urgency and age, then what tells whether it still holds
 
 
 class Dispatch:
@@ -36,7 +37,7 @@ class Dispatch:
         self._homeless = self._queue()
         self._ready: dict[EnvironmentId, WaitingQueue[_Item]] = {}
         self._fresh: dict[EnvironmentId, WaitingQueue[_Item]] = {}
-        self._idle: dict[EngineId, list[tuple[float, int, int, Stream]]] = {}
+        self._idle: dict[EngineId, list[_Idle]] = {}
         self._backing_off: list[tuple[int, int, Stream]] = []
         self._wakes: set[int] = set()
         for name in world.environments:
@@ -212,7 +213,7 @@ class Dispatch:
         if len(heap) > 64 + 4 * engine.held:
             heap[:] = [entry for entry in heap if _still_idle(entry, engine)]
             heapify(heap)
-        heappush(heap, (-score, -trajectory.index, stream.answered, stream))
+        heappush(heap, (-score, -trajectory.index, next(self._arrivals), stream.answered, stream))
         self._make_room(engine)
 
     def _make_room(self, engine: EngineState) -> None:
@@ -220,7 +221,7 @@ class Dispatch:
         while heap and self._policies.residency.crowded(engine):
             entry = heappop(heap)
             if _still_idle(entry, engine):
-                stream = entry[3]
+                stream = entry[4]
                 self._world.drop(stream)
                 self._out.append(Drop(stream.trajectory.id, stream.id, engine.id))
 
@@ -299,8 +300,8 @@ class Dispatch:
         self._wakes = {at for at in self._wakes if at > now}
         while self._backing_off and self._backing_off[0][0] <= now:
             stream = heappop(self._backing_off)[2]
-            live = self._world.trajectories.get(stream.trajectory.id) is stream.trajectory
-            if live and stream.doing is Doing.BACKING_OFF:
+            known = stream.trajectory.streams.get(stream.id) is stream
+            if known and stream.doing is Doing.BACKING_OFF:
                 stream.doing = Doing.WAITING
                 self.place(stream)
         for environment in self._world.environments.values():
@@ -348,9 +349,9 @@ def _longest(engine: EngineState) -> int:
     return min(limits, default=2**62)
 
 
-def _still_idle(entry: tuple[float, int, int, Stream], engine: EngineState) -> bool:
-    stream = entry[3]
-    return stream.resident and stream.engine is engine and stream.answered == entry[2]
+def _still_idle(entry: _Idle, engine: EngineState) -> bool:
+    answered, stream = entry[3:]
+    return stream.resident and stream.engine is engine and stream.answered == answered
 
 
 def _better(a: Ticket[_Item] | None, b: Ticket[_Item] | None) -> Ticket[_Item] | None:

@@ -75,6 +75,10 @@ class Sandbox:
         """The name that actions ask for."""
         return self._id
 
+    async def check(self) -> None:
+        """Find out whether commands can run here, before a batch begins. Raises: as ``enter``."""
+        await self._open()
+
     async def enter(self, grant: GrantAction) -> Place:
         """Hand out the trajectory's place; an instance is made when there is none or ``create`` asks anew.
 

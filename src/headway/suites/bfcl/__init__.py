@@ -5,8 +5,8 @@ it on first use. See ``docs/bfcl.md``.
 """
 
 from headway.suites.bfcl.agents import ENVIRONMENT, ModelAgent, ScriptedAgent, environment, samples
+from headway.suites.bfcl.distribution import VERSION, install, installed
 from headway.suites.bfcl.fit import Fit, fit
-from headway.suites.bfcl.install import VERSION, install, installed
 from headway.suites.bfcl.latency import InjectedLatency
 from headway.suites.bfcl.score import BfclResult, Scores, judge, score
 from headway.suites.bfcl.tasks import CATEGORIES, Task, UserTurn, load_tasks

@@ -66,9 +66,9 @@ def official_call(line: str, tools: Sequence[Tool]) -> tuple[str, str]:
 def call_tokens(name: str, arguments: str) -> int:
     """How many tokens ``scripted`` lets the engine generate for a call: its text at four characters a token.
 
-    The same for every engine and policy, so that comparisons are paired; at least 1.
+    The same for every engine and policy, so that comparisons are paired.
     """
-    return max(1, math.ceil(len(json.dumps({"name": name, "arguments": arguments})) / _CHARS_PER_TOKEN))
+    return math.ceil(len(f'{{"name": "{name}", "arguments": {arguments}}}') / _CHARS_PER_TOKEN)
 
 
 def closing_tokens() -> int:

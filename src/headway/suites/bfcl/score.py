@@ -6,7 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from headway.errors import ConfigError
-from headway.suites.bfcl.install import official
+from headway.suites.bfcl.distribution import official
 from headway.suites.bfcl.simulator import OWNER, borrowed_globals
 from headway.suites.bfcl.tasks import Task
 
@@ -84,10 +84,8 @@ def score(results: Iterable[BfclResult], *, tasks: Sequence[Task]) -> Scores:
     seen: set[str] = set()
     for result in results:
         if result.task not in points or result.task in seen:
-            kind = "two results" if result.task in seen else "a result"
-            raise ConfigError(
-                f"{kind} of task {result.task!r}, which is in the batch {len(seen & {result.task})} times"
-            )
+            what = "is there twice" if result.task in seen else "is of no task of this batch"
+            raise ConfigError(f"the result of {result.task!r} {what}", where="suite bfcl")
         seen.add(result.task)
         points[result.task] = result.score
     by_category: dict[str, list[float]] = {}

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from headway.suites.bfcl.install import official
+from headway.suites.bfcl.distribution import official
 from headway.suites.bfcl.tasks import Task
 from headway.suites.bfcl.tools import tool_name
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from headway.errors import BoundaryError, ConfigError
-from headway.suites.bfcl.install import activate
+from headway.suites.bfcl.distribution import activate
 from headway.suites.bfcl.tools import Tool, openai_tool
 
 _T = TypeVar("_T")

@@ -33,7 +33,7 @@ def cache_folder() -> Path:
 
 def installed() -> bool:
     """Whether the benchmark is in the cache."""
-    return (cache_folder() / _PACKAGE).is_dir()
+    return (cache_folder() / _PACKAGE / "__init__.py").is_file()
 
 
 def install() -> Path:
@@ -56,7 +56,7 @@ def install() -> Path:
             fresh.rename(target)
         except OSError as problem:
             if not installed():  # else somebody else was faster, with the same bytes
-                raise BoundaryError(f"can't write {target}: {problem.strerror}") from problem
+                raise BoundaryError(f"can't write {target}: {problem.strerror}; delete it and try again") from problem
     return target
 
 

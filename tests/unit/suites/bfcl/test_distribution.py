@@ -81,7 +81,7 @@ def test_a_damaged_cache_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (cache_folder() / "bfcl_eval").mkdir(parents=True)
     monkeypatch.setattr(module, "_fetch", lambda command: module.Path(command[command.index("--target") + 1]).mkdir())
-    with pytest.raises(BoundaryError, match="can't write .*: Directory not empty; delete it and try again"):
+    with pytest.raises(BoundaryError, match=r"can't write .*: Directory not empty; delete it and try again"):
         activate()
 
 

@@ -274,7 +274,7 @@ def layers_of(fields: Fields) -> tuple[str, tuple[Layers, ...]]:
         _refuse(fields, kind)
     family, reader = _BY_TYPE[known]
     layers = reader(fields)
-    if any(group.count < 0 for group in layers) or not layers:
+    if any(group.count < 1 for group in layers) or not layers:
         raise ConfigError("the layer counts contradict num_hidden_layers", where=fields.where)
     first = next((g.layer.family for g in layers if isinstance(g.layer, Recurrent)), family)
     return first, layers

@@ -99,8 +99,7 @@ def _start(
     cores = sorted(os.sched_getaffinity(0))
     port = server.free_port(base_port, {int(r.url.rpartition(":")[2]) for r in known})
     log = state() / "logs" / f"replica-{port}.log"
-    name = model if model in models.MODELS else Path(model).name
-    return server.start(root, name, directory, port, cores[place % len(cores)], args, log)
+    return server.start(root, model, directory, port, cores[place % len(cores)], args, log)
 
 
 def _wait(starting: Sequence[server.Starting], announce: Announce) -> None:

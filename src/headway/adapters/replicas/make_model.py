@@ -62,6 +62,7 @@ _SMALL_QWEN: dict[str, Any] = _TINY_QWEN | {
     "hidden_size": 512,
     "num_hidden_layers": 8,
     "num_attention_heads": 8,
+    "num_key_value_heads": 4,
     "linear_num_key_heads": 4,
     "linear_num_value_heads": 8,
     "num_experts": 8,

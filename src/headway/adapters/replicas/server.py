@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from headway.adapters.replicas import process, venv
+from headway.adapters.replicas import models, process, venv
 from headway.adapters.replicas.record import Replica
 from headway.errors import BoundaryError, ConfigError
 
@@ -56,11 +56,14 @@ class Starting:
 
 
 def start(root: Path, model: str, directory: Path, port: int, core: int, args: Sequence[str], log: Path) -> Starting:
-    """Start a server in a process group of its own, its threads bound to one core."""
+    """Start a server in a process group of its own, its threads bound to one core.
+
+    ``model`` is one of ``models.MODELS`` or a path; the name it is served under is its last part.
+    """
     log.parent.mkdir(parents=True, exist_ok=True)
     address = ("--host", HOST, "--port", str(port))
     command = [str(venv.python(root)), "-m", "vllm.entrypoints.openai.api_server", "--model", str(directory)]
-    command += ["--served-model-name", model, *FLAGS, *args, *address]
+    command += ["--served-model-name", Path(model).name, *FLAGS, *models.flags(model), *args, *address]
     with log.open("wb") as out:
         child = subprocess.Popen(
             command,
@@ -73,7 +76,7 @@ def start(root: Path, model: str, directory: Path, port: int, core: int, args: S
         )
     began = process.started(child.pid) or 0
     url = f"http://{HOST}:{port}"
-    replica = Replica(url, child.pid, began, model, str(directory), core, str(log), tuple(args))
+    replica = Replica(url, child.pid, began, Path(model).name, str(directory), core, str(log), tuple(args))
     return Starting(replica, child)
 
 

@@ -19,7 +19,6 @@ from headway.core.progress.snapshot import (
     SampleCounts,
     Snapshot,
     describe,
-    makespan,
     snapshot,
 )
 
@@ -44,6 +43,5 @@ __all__ = [
     "Use",
     "Work",
     "describe",
-    "makespan",
     "snapshot",
 ]

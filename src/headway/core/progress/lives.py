@@ -186,7 +186,7 @@ class Lives:
 
     def _stop(self, chain: Chain, lane: Lane) -> None:
         """The running turn is over; until somebody says otherwise it waits again."""
-        engine = self.engines[lane.engine or EngineId("")]
+        engine = self.engines[lane.engine]
         engine.advance(self.now)
         engine.running -= 1
         engine.tokens -= lane.prompt

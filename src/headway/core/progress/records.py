@@ -75,15 +75,16 @@ class Work:
 class Lane:
     """One stream of a live trajectory, and its turn under way if ``turn`` is 0 or more.
 
-    ``since``: when it began to wait or to run; ``waited``: earlier waits of the same turn. ``served`` and ``counted``
-    measure service without overlaps: how much, and up to when.
+    ``engine``: where its last turn ran or runs, empty before. ``since``: when it began to wait or to run; ``waited``:
+    earlier waits of the same turn. ``served`` and ``counted`` measure service without overlaps: how
+    much, and up to when.
     """
 
     turn: int = -1
     running: bool = False
     since: int = 0
     waited: int = 0
-    engine: EngineId | None = None
+    engine: EngineId = EngineId("")
     prompt: int = 0
     expected: int = 0
     area: int = 0

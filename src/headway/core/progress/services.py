@@ -70,7 +70,7 @@ class Services(Lives):
         lane = chain.lanes[command.stream]
         engine = self.engine(command.engine)
         engine.advance(now)
-        if lane.engine is not None and lane.engine != command.engine:
+        if lane.engine not in {"", command.engine}:
             engine.moved += 1
         lane.waited += now - lane.since
         engine.waited += now - lane.since
@@ -87,7 +87,7 @@ class Services(Lives):
     def _turn_finished(self, fact: TurnFinished) -> None:
         chain = self.chains[fact.trajectory]
         lane = chain.lanes[fact.stream]
-        engine = self.engines[lane.engine or EngineId("")]
+        engine = self.engines[lane.engine]
         span = self.now - lane.since
         self._end_turn(chain, lane)
         self._count_turn(engine, lane, fact)
@@ -128,8 +128,7 @@ class Services(Lives):
         chain = self.chains[fact.trajectory]
         lane = chain.lanes[fact.stream]
         self.turn_failures[fact.kind] += 1
-        if lane.engine is not None:
-            self.engines[lane.engine].failed += 1
+        self.engines[lane.engine].failed += 1
         self._stop(chain, lane)
         if not _gives_up(commands, chain):
             self.turn_retries[fact.kind] += 1
@@ -210,11 +209,10 @@ class Services(Lives):
 
     def _withdrawn(self, fact: TurnWithdrawn | ActionWithdrawn) -> None:
         chain = self.chains[fact.trajectory]
-        match fact:
-            case TurnWithdrawn():
-                self._end_turn(chain, chain.lanes[fact.stream])
-            case ActionWithdrawn():
-                self._end_action(chain, fact.action)
+        if isinstance(fact, TurnWithdrawn):
+            self._end_turn(chain, chain.lanes[fact.stream])
+        else:
+            self._end_action(chain, fact.action)
         self._settle(chain)
 
     def _rejected(self, command: Reject) -> None:
@@ -222,10 +220,11 @@ class Services(Lives):
         if command.item == "sample":
             self._fail(chain, command.reason)
             return
-        if command.item == "action" and command.index is not None:
-            self._end_action(chain, command.index)
-        lane = chain.lanes.get(command.stream) if command.stream is not None else None
-        if command.item == "turn" and lane is not None and lane.turn == command.index:
+        index = -1 if command.index is None else command.index
+        lane = None if command.stream is None else chain.lanes.get(command.stream)
+        if command.item == "action":
+            self._end_action(chain, index)
+        elif lane is not None and lane.turn == index:
             self._end_turn(chain, lane)
         self._settle(chain)
 

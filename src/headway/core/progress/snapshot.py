@@ -220,13 +220,6 @@ def snapshot(progress: Progress, *, now: Nanos | None = None, chains: int = 10) 
     )
 
 
-def makespan(progress: Progress) -> Nanos | None:
-    """First admission to last finish, None before either."""
-    if progress.first_admission is None or not progress.done_at:
-        return None
-    return Nanos(progress.done_at[-1] - progress.first_admission)
-
-
 def _makespan(progress: Progress, at: int, *, complete: bool) -> float | None:
     first = progress.first_admission
     if first is None:

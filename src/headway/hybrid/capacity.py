@@ -70,7 +70,7 @@ class Scene(msgspec.Struct, frozen=True):
         """Solve N = C·R(N)/(Z+R(N)) by bisection; R grows with N, so there is one solution."""
         action = self.workload.action.mean
         low, high = 0.0, float(live)
-        for _ in range(60):
+        for _ in range(40):
             middle = (low + high) / 2
             response = self.response(max(1.0, middle))
             if middle * (action + response) > live * response:
@@ -97,12 +97,11 @@ class Scene(msgspec.Struct, frozen=True):
 
     def violated(self, live: int) -> Binding | None:
         """What keeps so many trajectories from fitting; None when they do."""
-        need = self.demand(live)
-        return self._limited(live, need) or self._short(live, need)
+        return self.limited(live) or self.short(live)
 
-    def _limited(self, live: int, need: Demand) -> Binding | None:
-        """The engine's limits on numbers."""
-        pools = self.pools
+    def limited(self, live: int) -> Binding | None:
+        """Which of the engine's limits on numbers so many exceed."""
+        need, pools = self.demand(live), self.pools
         if pools.per_sequence is not None and self.workload.longest.p95 > pools.per_sequence:
             return "context"
         if pools.running_limit is not None and need.running > pools.running_limit:
@@ -111,12 +110,12 @@ class Scene(msgspec.Struct, frozen=True):
             return "slots"
         return None
 
-    def _short(self, live: int, need: Demand) -> Binding | None:
-        """The memory that runs out."""
-        pools = self.pools
+    def short(self, live: int) -> Binding | None:
+        """Which memory so many exhaust."""
+        need, pools = self.demand(live), self.pools
         if pools.fixed is not None:
             slots, tokens = pools.fixed
-            if pools.slot_bytes and need.slots > slots:
+            if pools.slot_bytes and pools.live_limit is None and need.slots > slots:
                 return "state"
             return "kv" if pools.rounded(need.tokens) > tokens else None
         if pools.bytes_of(need.slots, need.tokens, live) <= pools.free:
@@ -141,14 +140,21 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 def reference(scene: Scene) -> Reference:
-    """C*: the margin below the largest C that fits, or where inference saturates if that is earlier."""
-    largest = _largest(lambda live: scene.violated(live) is None)
-    fits = math.floor(MARGIN * largest) if largest > 1 else largest
+    """C*: the margin below the largest C that memory holds, or a limit on numbers, or where inference saturates.
+
+    The margin is for memory alone: what exceeds a limit on numbers waits, and nothing is computed again.
+    """
+    memory = _largest(lambda live: scene.short(live) is None)
+    numbers = _largest(lambda live: scene.limited(live) is None)
+    largest = min(memory, numbers)
+    fits = min(numbers, math.floor(MARGIN * memory) if memory > 1 else memory)
     knee = scene.knee()
     saturated = _largest(lambda live: scene.loop(live).running <= knee)
     if saturated < fits:
         return Reference(max(1, saturated), largest, "inference")
-    return Reference(fits, largest, scene.violated(largest + 1) or "inference")
+    if fits == numbers:
+        return Reference(fits, largest, scene.limited(numbers + 1) or "inference")
+    return Reference(fits, largest, scene.short(memory + 1) or "inference")
 
 
 def _largest(holds: Callable[[int], bool]) -> int:

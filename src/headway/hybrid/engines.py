@@ -1,5 +1,7 @@
 """The engines a plan can be made for, behind one pair of questions: which dtypes, which pools."""
 
+from typing import assert_never
+
 from headway.errors import ConfigError
 from headway.hybrid.llamacpp import LlamaCpp
 from headway.hybrid.sglang import Sglang
@@ -32,3 +34,5 @@ def kind_of(engine: Engine) -> str:
             return "sglang"
         case LlamaCpp():
             return "llamacpp"
+        case _:
+            assert_never(engine)

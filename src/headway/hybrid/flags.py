@@ -1,6 +1,7 @@
 """From a wanted split to an engine's flags and its command line. Everything in them is the engine's own spelling."""
 
 import shlex
+from typing import assert_never
 
 from headway.core.units import Tokens
 from headway.hybrid.engines import Engine
@@ -68,6 +69,8 @@ def flags_of(engine: Engine, pools: Pools, *, slots: int, tokens: Tokens, runnin
                     ("--ctx-checkpoints", engine.checkpoints if states else None),
                 )
             )
+        case _:
+            assert_never(engine)
 
 
 def _vllm_kv(dtype: str | None) -> str | None:
@@ -91,3 +94,5 @@ def _program(engine: Engine, model: Architecture, tp: str) -> tuple[str, ...]:
             return ("python", "-m", "sglang.launch_server", "--model-path", model.name, "--tp-size", tp)
         case LlamaCpp():
             return ("llama-server", "--model", f"{model.name}.gguf")
+        case _:
+            assert_never(engine)

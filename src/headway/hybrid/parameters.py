@@ -4,6 +4,7 @@ Norms, biases, routers and low-rank gates are left out; published totals are met
 """
 
 import math
+from typing import assert_never
 
 from headway.hybrid.fields import Fields
 from headway.hybrid.geometry import Heads, Latent, Layers, Parameters, Recurrent
@@ -42,6 +43,8 @@ def _recurrent(layer: Recurrent, hidden: int) -> int:
             return 3 * hidden * layer.channels
         case "shortconv":
             return 4 * hidden * layer.channels
+        case _:
+            assert_never(layer.family)
 
 
 def _root(square: int) -> int:

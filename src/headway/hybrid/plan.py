@@ -156,7 +156,7 @@ def plan(
         reason=_reason(workload, constants, found),
         prediction=_predict(solution),
         default=default,
-        gains=() if scene is None or not live else _gains(architecture, solution, memory, tp),
+        gains=() if not live else _gains(architecture, solution, memory, tp),
         flags=flags,
         command=command_of(engine, architecture, tp, flags),
         warnings=advice.warnings(
@@ -289,9 +289,7 @@ def _default(model: Architecture, solution: _Solution, memory: Bytes, tp: int) -
 
 def _gains(model: Architecture, solution: _Solution, memory: Bytes, tp: int) -> tuple[Outcome, ...]:
     """One more GiB, one more replica, a smaller state dtype, a smaller KV dtype: each on its own."""
-    engine, scene = solution.engine, solution.scene
-    if scene is None:
-        return ()
+    engine = solution.engine
     found = [
         _outcome("one more GiB per rank", _again(model, solution, engine, Bytes(memory + GIB), tp)),
         _outcome("one more replica (of both)", solution, 2),

@@ -1,5 +1,7 @@
 """What a resident trajectory still computes again each turn, by engine: the price of coarse checkpoints."""
 
+from typing import assert_never
+
 import msgspec
 
 from headway.hybrid.engines import Engine
@@ -35,6 +37,8 @@ def _behind_checkpoint(engine: Engine, pools: Pools, output: float, *, hybrid: b
             return (pools.token_grain + 1) / 2 + (output if hybrid and not engine.retention else 0.0)
         case LlamaCpp():
             return output if hybrid else 1.0
+        case _:
+            assert_never(engine)
 
 
 def reuse(again: float, workload: Workload) -> Reuse:

@@ -100,13 +100,20 @@ def device(name: str) -> Device:
 
 
 class Assumed(msgspec.Struct, frozen=True):
-    """A roofline: a step waits for memory or for arithmetic, whichever takes longer."""
+    """A roofline: a step waits for memory or for arithmetic, whichever takes longer.
+
+    Bytes are per rank; operations are the whole model's: ``pair_flops`` per new token and token before it,
+    ``scan_flops`` per new token in the recurrent layers.
+    """
 
     device: Device
-    model: Architecture
     tp: int
-    dtypes: Dtypes
+    parameters: Parameters
     weight_bytes: float
+    kv_bytes: int
+    state_bytes: int
+    pair_flops: float
+    scan_flops: float
 
     @property
     def label(self) -> str:
@@ -115,52 +122,54 @@ class Assumed(msgspec.Struct, frozen=True):
 
     def step(self, sequences: float, context: float) -> float:
         """One decode step: weights once, KV once, states read and written."""
-        weights = self._parameters.touched(sequences) * self.weight_bytes / self.tp
-        kv = self.model.kv_bytes_per_token(self.tp, self.dtypes) * context
-        states = 2 * self.model.state_bytes_per_sequence(self.tp, self.dtypes)
-        flops = sequences * self._token_flops(context) / self.tp
-        seconds = (weights + sequences * (kv + states)) / (self.device.memory_share * self.device.bandwidth)
+        weights = self.parameters.touched(sequences) * self.weight_bytes / self.tp
+        moved = weights + sequences * (self.kv_bytes * context + 2 * self.state_bytes)
+        flops = sequences * (2 * self.parameters.active + self.pair_flops * context) / self.tp
+        seconds = moved / (self.device.memory_share * self.device.bandwidth)
         return self.device.step_base + max(seconds, self._compute(flops))
 
     def prefill(self, new: float, cached: float) -> float:
         """One prompt: the projections, attention on everything before, and the scans of the recurrent layers."""
-        attention = self._pair_flops() * (cached + new / 2)
-        scans = sum(count * _scan_flops(layer) for count, layer in self.model.recurrent())
-        return self._compute(new * (2 * self._parameters.active + attention + scans) / self.tp)
-
-    @property
-    def _parameters(self) -> Parameters:
-        found = self.model.parameters
-        if found is None:
-            raise ConfigError(
-                "a time model needs the number of weights, which its config doesn't give",
-                where=self.model.name,
-                hint="add hidden_size and intermediate_size, or fit a run with --fit",
-            )
-        return found
-
-    def _token_flops(self, context: float) -> float:
-        return 2 * self._parameters.active + self._pair_flops() * context
-
-    def _pair_flops(self) -> float:
-        """Operations per new token and token before it: 2·H·(d_qk + d_v) in each full-attention layer."""
-        total = 0
-        for count, layer in self.model.growing():
-            dims = layer.key_dim + layer.value_dim if isinstance(layer, Heads) else _MLA_DIMS + layer.rope_dim
-            total += count * 2 * layer.query_heads * dims
-        return float(total)
+        attention = self.pair_flops * (cached + new / 2)
+        return self._compute(new * (2 * self.parameters.active + attention + self.scan_flops) / self.tp)
 
     def _compute(self, flops: float) -> float:
         return flops / (self.device.compute_share * self.device.flops)
 
 
+def _pair_flops(model: Architecture) -> float:
+    """2·H·(d_qk + d_v) in each full-attention layer."""
+    total = 0
+    for count, layer in model.growing():
+        dims = layer.key_dim + layer.value_dim if isinstance(layer, Heads) else _MLA_DIMS + layer.rope_dim
+        total += count * 2 * layer.query_heads * dims
+    return float(total)
+
+
 def _scan_flops(layer: Recurrent) -> float:
     """H·(6·dk·dv + 2·64·(dk + dv)) per token: a chunked scan with chunks of 64."""
-    side = isqrt(layer.unit_elements)
-    return layer.units * (6 * layer.unit_elements + 2 * 64 * 2 * side)
+    return layer.units * (6 * layer.unit_elements + 2 * 64 * 2 * isqrt(layer.unit_elements))
 
 
 def assumed(name: str, model: Architecture, tp: int, dtypes: Dtypes, *, weights: str | None = None) -> Assumed:
-    """A time model from a device's data sheet. ``weights`` is their dtype; None: the model's own."""
-    size = dtype_bytes(weights or model.dtype, where="weights")
-    return Assumed(device(name), model, tp, dtypes, float(size))
+    """A time model from a device's data sheet. ``weights`` is their dtype; None: the model's own.
+
+    Raises:
+        ConfigError: an unknown device, or a model whose number of weights is not known.
+    """
+    if model.parameters is None:
+        raise ConfigError(
+            "a time model needs the number of weights, which its config doesn't give",
+            where=model.name,
+            hint="add hidden_size and intermediate_size, or fit a run with --fit",
+        )
+    return Assumed(
+        device=device(name),
+        tp=tp,
+        parameters=model.parameters,
+        weight_bytes=float(dtype_bytes(weights or model.dtype, where="weights")),
+        kv_bytes=model.kv_bytes_per_token(tp, dtypes),
+        state_bytes=model.state_bytes_per_sequence(tp, dtypes),
+        pair_flops=_pair_flops(model),
+        scan_flops=sum(count * _scan_flops(layer) for count, layer in model.recurrent()),
+    )

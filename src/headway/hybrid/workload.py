@@ -3,6 +3,7 @@
 Made from recorded turns, or from a few numbers by hand. Times are in seconds, lengths in tokens.
 """
 
+import bisect
 import itertools
 import math
 from collections.abc import Iterable, Sequence
@@ -45,13 +46,9 @@ class Spread(msgspec.Struct, frozen=True):
 
 def _quantile(ordered: Sequence[tuple[float, float]], share: float) -> float:
     """The least value that at least ``share`` of the weight does not exceed."""
-    goal = share * sum(weight for _, weight in ordered)
-    reached = 0.0
-    for value, weight in ordered:
-        reached += weight
-        if reached >= goal * (1 - 1e-12):
-            return value
-    return ordered[-1][0]
+    reached = list(itertools.accumulate(weight for _, weight in ordered))
+    goal = share * reached[-1] * (1 - 1e-12)
+    return ordered[bisect.bisect_left(reached, goal)][0]
 
 
 class TurnRecord(msgspec.Struct, frozen=True):

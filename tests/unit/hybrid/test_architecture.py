@@ -161,6 +161,60 @@ def test_parameters_are_estimated_within_an_eighth(name: str) -> None:
     assert found.active / 1e9 == pytest.approx(active, rel=0.125)
 
 
+WIDE = {"hidden_size": 512, "intermediate_size": 1024, "vocab_size": 100, "tie_word_embeddings": True}
+SMALL = {
+    "lightning": (
+        {"model_type": "minimax", "num_hidden_layers": 1, "num_attention_heads": 8, "attn_type_list": [0]},
+        5 * 512 * 512,
+    ),
+    "mamba1": (
+        {
+            "model_type": "jamba",
+            "num_hidden_layers": 1,
+            "num_attention_heads": 8,
+            "attn_layer_period": 8,
+            "attn_layer_offset": 4,
+            "mamba_expand": 2,
+            "mamba_d_state": 16,
+            "mamba_d_conv": 4,
+        },
+        3 * 512 * 1024,
+    ),
+    "shortconv": (
+        {
+            "model_type": "lfm2",
+            "num_hidden_layers": 1,
+            "num_attention_heads": 8,
+            "full_attn_idxs": [],
+            "conv_L_cache": 3,
+        },
+        4 * 512 * 512,
+    ),
+    "mla without a query rank": (
+        {
+            "model_type": "deepseek_v2",
+            "num_hidden_layers": 1,
+            "num_attention_heads": 8,
+            "kv_lora_rank": 64,
+            "qk_rope_head_dim": 32,
+            "qk_nope_head_dim": 64,
+            "v_head_dim": 64,
+        },
+        512 * 8 * 96 + 512 * 96 + 64 * 8 * 128 + 8 * 64 * 512,
+    ),
+    "tied embeddings and a plain MLP": (
+        {"model_type": "llama", "num_hidden_layers": 1, "num_attention_heads": 8},
+        512 * (8 * 64 + 8 * 128 + 8 * 64),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SMALL)
+def test_parameters_of_one_layer_by_hand(case: str) -> None:
+    config, mixer = SMALL[case]
+    assert from_config({**WIDE, **config}).parameters == Parameters(dense=mixer + 3 * 512 * 1024 + 100 * 512)
+
+
 def test_a_step_touches_more_experts_the_more_sequences_it_has() -> None:
     found = Parameters(dense=10, routed=90, experts=9, experts_per_token=1)
     assert found.active == 20

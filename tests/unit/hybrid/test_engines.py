@@ -1,7 +1,7 @@
 """How the engines lay memory out, and that flags and splits are exact inverses of each other."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.core.units import Bytes, Tokens
@@ -69,7 +69,7 @@ def tiny_qwen_next() -> Architecture:
 def test_a_tiny_model_on_a_cpu_has_blocks_of_256_and_vllms_own_concurrency() -> None:
     layout = Vllm(alignment=CPU_ALIGNMENT, num_blocks=4096).layout(tiny_qwen_next(), Bytes(GIB), 1)
     assert (layout.block_tokens, layout.state_groups, layout.attention_groups) == (256, 3, 1)
-    assert round(layout.padding * 100, 2) == 84.08
+    assert round(layout.padding * 100, 2) == 82.86
     assert round(layout.max_concurrency(Tokens(8192)), 2) == 107.79
 
 
@@ -146,6 +146,7 @@ def test_kinds_that_hardly_differ_in_number_share_one_group_size() -> None:
     assert group_size([10, 0, 30]) == 10
 
 
+@settings(deadline=None)
 @given(slots=st.integers(0, 300), blocks=st.integers(1, 5000), tp=st.sampled_from([1, 2, 4, 8]))
 def test_vllm_flags_and_split_are_inverse(slots: int, blocks: int, tp: int) -> None:
     layout = Vllm().layout(LING, Bytes(80 * GIB), tp)
@@ -163,6 +164,7 @@ def test_vllm_flags_and_split_are_inverse(slots: int, blocks: int, tp: int) -> N
 # -- SGLang -----------------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(
     slots=st.integers(5, 4000),
     spare=st.integers(0, 400 * GIB),
@@ -192,6 +194,7 @@ def test_slots_so_fine_that_no_decimal_hits_them_are_refused() -> None:
         ratio_of_slots(Bytes(10**40), Bytes(1), 10**39)
 
 
+@settings(deadline=None)
 @given(slots=st.integers(5, 2000), page=st.sampled_from([1, 16, 64]))
 def test_sglang_slots_flag_and_split_are_inverse(slots: int, page: int) -> None:
     engine = Sglang(slots=slots, page_tokens=page, unified=False)
@@ -259,6 +262,7 @@ def test_the_host_tier_is_split_like_the_device() -> None:
 # -- llama.cpp --------------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(slots=st.integers(1, 64), context=st.integers(64, 100_000))
 def test_llamacpp_flags_and_split_are_inverse(slots: int, context: int) -> None:
     free = LlamaCpp().pools(QWEN, Bytes(80 * GIB), 1)
@@ -276,7 +280,7 @@ def test_llamacpp_slots_may_share_one_context() -> None:
 
 
 def test_llamacpp_has_no_tensor_parallelism() -> None:
-    with pytest.raises(ConfigError, match="--tp: llama.cpp is planned for one device"):
+    with pytest.raises(ConfigError, match=r"--tp: llama\.cpp is planned for one device"):
         LlamaCpp().pools(QWEN, Bytes(GIB), 2)
 
 

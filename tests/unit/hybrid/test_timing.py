@@ -1,7 +1,7 @@
 """The time model: what is fitted, what is assumed, and that it grows where it must."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.errors import ConfigError
@@ -53,6 +53,7 @@ def test_a_prompt_of_a_dense_model_by_hand() -> None:
     assert timing.prefill(100, 500) == pytest.approx(100 * (2 * model.parameters.active + pairs) / (0.5 * 989e12))
 
 
+@settings(deadline=None)
 @given(st.integers(1, 500), st.integers(0, 100_000), st.sampled_from([1, 2, 4, 8]))
 def test_more_work_takes_longer_and_more_ranks_less(sequences: int, context: int, tp: int) -> None:
     timing = assumed("H200", LING, tp, DTYPES)
@@ -68,6 +69,5 @@ def test_smaller_weights_are_read_sooner() -> None:
 
 def test_a_model_of_unknown_size_has_no_time_model() -> None:
     config = {"model_type": "llama", "num_hidden_layers": 1, "num_attention_heads": 1, "head_dim": 8}
-    timing = assumed("H200", from_config(config, name="mine"), 1, DTYPES)
     with pytest.raises(ConfigError, match="mine: a time model needs the number of weights"):
-        timing.step(1, 1)
+        assumed("H200", from_config(config, name="mine"), 1, DTYPES)

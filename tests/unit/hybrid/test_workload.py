@@ -4,7 +4,7 @@ import math
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.core.units import SECOND, Nanos, Tokens, TrajectoryId
@@ -35,6 +35,7 @@ def test_weights_count_and_useless_weights_do_not() -> None:
     assert Spread.of([1.0, 3.0], [0.0, 0.0]).mean == 2
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(0.001, 1e3)), min_size=1, max_size=30))
 def test_a_spread_is_in_order(pairs: list[tuple[float, float]]) -> None:
     spread = Spread.of([v for v, _ in pairs], [w for _, w in pairs])

@@ -79,6 +79,7 @@ class Batch:
         retries: what is tried again, and when.
         error_budget: how many samples may fail before the batch stops: a number, a share below 1, None for all.
         watch: how engines are watched.
+        request_fields: added to the body of every request that doesn't have them (``cache_salt``, ``temperature`` ...).
         source: noted in the journal: where the samples come from.
 
     Raises: ``ConfigError`` for anything that can't be used as it is.
@@ -100,6 +101,7 @@ class Batch:
         retries: Retries | None = None,
         error_budget: float | None = None,
         watch: Watch | None = None,
+        request_fields: Mapping[str, Any] | None = None,
         source: Mapping[str, object] | None = None,
     ) -> None:
         policies, own_limit = preset(policy)
@@ -117,6 +119,7 @@ class Batch:
         self._timeouts = timeouts or Timeouts()
         self._error_budget = error_budget
         self._watch = watch or Watch()
+        self._fields = dict(request_fields or {})
         self._source = dict(source or {})
         self._settings: dict[str, object] = {
             "engines": [str(name) for name in self._engines],
@@ -173,6 +176,7 @@ class Batch:
                     self._watch,
                     self.progress,
                     self._timeouts,
+                    self._fields,
                     self._allowed_failures(len(samples)),
                     opening,
                 )

@@ -46,6 +46,7 @@ class Setup:
     watch: Watch
     progress: Progress
     timeouts: Timeouts
+    fields: Mapping[str, Any]
     failures: int | None
     opening: Sequence[Fact]
 
@@ -79,6 +80,7 @@ class Run:
             setup.ports.environments,
             setup.ports.clock,
             TokenGuess(),
+            setup.fields,
             setup.timeouts.turn,
             setup.timeouts.action,
         )

@@ -66,6 +66,7 @@ class Surroundings:
     environments: Mapping[EnvironmentId, Environment]
     clock: Clock
     guess: TokenGuess
+    fields: Mapping[str, Any]
     turn_timeout: float | None = None
     action_timeout: float | None = None
 
@@ -124,7 +125,7 @@ class Trajectory:
                 TrajectoryId(self.id),
                 stream,
                 turn,
-                TurnRequest(body, route, timeout if timeout is not None else around.turn_timeout),
+                TurnRequest({**around.fields, **body}, route, timeout if timeout is not None else around.turn_timeout),
                 prompt=Tokens(exact if exact is not None else grown),
                 max_output=None if limit is None else Tokens(int(limit)),
             )

@@ -61,10 +61,14 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """How engines are watched: look every ``interval``; with none alive for ``patience``, the batch stops."""
+    """How engines are watched: look every ``interval``; with none alive for ``patience``, the batch stops.
+
+    An engine that doesn't answer ``deaf`` looks in a row, and yet isn't plainly gone, is taken to be lost too.
+    """
 
     interval: Nanos = Nanos(2 * SECOND)
     patience: Nanos = Nanos(60 * SECOND)
+    deaf: int = 5
 
 
 class NoEngineError(BoundaryError):
@@ -340,13 +344,15 @@ class Coordinator:
 
     async def _watch_engine(self, engine: Engine, watch: Watch) -> None:
         """Report what an engine says of itself, that it is gone, and that it is back."""
+        deaf = 0
         while True:
             suspect = self._suspect[engine.id] = anyio.Event()
             with anyio.move_on_after(watch.interval / SECOND):
                 await suspect.wait()
             known = engine.id in self.machine.world.engines
-            cause = await self._look(engine, known=known)
-            if cause is None:
+            cause, slow = await self._look(engine, known=known)
+            deaf = deaf + 1 if slow else 0
+            if cause is None or (slow and deaf < watch.deaf):
                 self._alive_since = self._now()
             elif known:
                 await self.report(EngineLost(self._now(), engine.id, cause))
@@ -354,20 +360,19 @@ class Coordinator:
                 waited = watch.patience // SECOND
                 raise NoEngineError(f"no engine has been alive for {waited} s; the last to fail, {engine.id}: {cause}")
 
-    async def _look(self, engine: Engine, *, known: bool) -> str | None:
-        """Look at an engine and report what it says; return what is wrong with it, if something is."""
+    async def _look(self, engine: Engine, *, known: bool) -> tuple[str | None, bool]:
+        """Look at an engine and report what it says. Returns what is wrong, if something is; and if it may be slow."""
         try:
             if known:
                 sample = await engine.sample(self._now())
                 if sample is not None:
                     await self.report(sample)
-                return None
+                return None, False
             joined: EngineJoined = await engine.join(self._now())
         except (EngineError, ConfigError) as error:
-            slow = known and isinstance(error, EngineError) and error.kind != "lost"
-            return None if slow else str(error)
+            return str(error), known and isinstance(error, EngineError) and error.kind != "lost"
         await self.report(joined)
-        return None
+        return None, False
 
 
 async def occupy(

@@ -1,0 +1,63 @@
+"""``headway``: the commands, and what becomes of errors.
+
+Exit codes: 0 fine; 1 something outside failed; 2 something you wrote can't be used; 130 interrupted.
+"""
+
+import sys
+from typing import Annotated
+
+import click
+import typer
+
+from headway.cli import control, engine, report, run
+from headway.errors import BoundaryError, ConfigError, HeadwayError
+from headway.version import __version__
+
+app = typer.Typer(
+    name="headway",
+    help="Finish batches of LLM-agent tasks sooner: inference and environments scheduled together.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+run.register(app)
+report.register(app)
+control.register(app)
+engine.register(app)
+
+
+@app.command()
+def version(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Print the version."""
+    print(f'{{"headway": "{__version__}"}}' if as_json else f"headway {__version__}")  # noqa: T201
+
+
+def main() -> None:
+    """Run a command; every error of yours or of the world outside is one line, not a stack trace."""
+    sys.exit(_outcome(sys.argv[1:]))
+
+
+def _outcome(arguments: list[str]) -> int:
+    try:
+        done = app(arguments, standalone_mode=False)
+    except click.exceptions.Abort:
+        return 130
+    except click.ClickException as error:
+        return _complain(error.format_message().replace("\n", " "), 2)
+    except ConfigError as error:
+        return _complain(str(error), 2)
+    except BoundaryError as error:
+        return _complain(str(error), 1)
+    except HeadwayError as error:
+        return _complain(f"{error} (this is a fault of Headway's: please report it)", 1)
+    except KeyboardInterrupt:
+        return _complain("interrupted", 130)
+    except BrokenPipeError:
+        return 1
+    return done if isinstance(done, int) else 0
+
+
+def _complain(what: str, code: int) -> int:
+    print(f"headway: {what}", file=sys.stderr)  # noqa: T201
+    return code

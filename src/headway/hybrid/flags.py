@@ -11,8 +11,10 @@ from headway.hybrid.pools import Pools
 from headway.hybrid.sglang import Sglang
 from headway.hybrid.vllm import Vllm
 
+Pairs = tuple[tuple[str, object], ...]
 
-def _given(pairs: tuple[tuple[str, object], ...]) -> tuple[str, ...]:
+
+def _given(pairs: Pairs) -> tuple[str, ...]:
     """The flags whose value is not None, each followed by its value; True stands for a flag alone."""
     found: list[str] = []
     for name, value in pairs:
@@ -25,52 +27,56 @@ def _given(pairs: tuple[tuple[str, object], ...]) -> tuple[str, ...]:
 
 def flags_of(engine: Engine, pools: Pools, *, slots: int, tokens: Tokens, running: int | None) -> tuple[str, ...]:
     """The flags that give exactly this split. ``running`` None: leave the engine's own limit on running requests."""
-    states = pools.slot_bytes > 0
     match engine:
         case Vllm():
-            return _given(
-                (
-                    ("--kv-cache-memory-bytes", pools.memory if engine.num_blocks is None else None),
-                    ("--num-gpu-blocks-override", engine.num_blocks),
-                    ("--max-num-seqs", running if engine.max_running is None else engine.max_running),
-                    ("--max-model-len", engine.max_context),
-                    ("--enable-prefix-caching" if engine.prefix_caching else "--no-enable-prefix-caching", True),
-                    ("--block-size", engine.block_tokens),
-                    ("--prefix-cache-retention-interval", engine.retention or None),
-                    ("--kv-cache-dtype", _vllm_kv(engine.kv_dtype)),
-                    ("--mamba-cache-dtype", engine.conv_dtype if states else None),
-                    ("--mamba-ssm-cache-dtype", engine.state_dtype if states else None),
-                )
-            )
+            return _given(_vllm(engine, pools, running))
         case Sglang():
-            off = engine.strategy == "off"
-            return _given(
-                (
-                    ("--max-mamba-cache-size", slots if states and not engine.unified else None),
-                    ("--max-total-tokens", None if engine.unified else tokens),
-                    ("--max-running-requests", running if engine.max_running is None else engine.max_running),
-                    ("--disable-radix-cache", off),
-                    ("--mamba-radix-cache-strategy", engine.strategy if states and not off else None),
-                    ("--mamba-track-interval", engine.track_interval if states and not off else None),
-                    ("--page-size", engine.page_tokens if engine.page_tokens > 1 else None),
-                    ("--enable-unified-memory", engine.unified),
-                    ("--chunked-prefill-size", engine.chunk_tokens),
-                    ("--context-length", engine.max_context),
-                    ("--kv-cache-dtype", _sglang_kv(engine.kv_dtype)),
-                    ("--mamba-ssm-dtype", engine.state_dtype if states else None),
-                )
-            )
+            return _given(_sglang(engine, pools, slots, tokens, running))
         case LlamaCpp():
             return _given(
                 (
                     ("--parallel", slots),
                     ("--ctx-size", tokens),
                     ("--kv-unified", engine.unified),
-                    ("--ctx-checkpoints", engine.checkpoints if states else None),
+                    ("--ctx-checkpoints", engine.checkpoints if pools.slot_bytes else None),
                 )
             )
         case _:
             assert_never(engine)
+
+
+def _vllm(engine: Vllm, pools: Pools, running: int | None) -> Pairs:
+    states = pools.slot_bytes > 0
+    return (
+        ("--kv-cache-memory-bytes", pools.memory if engine.num_blocks is None else None),
+        ("--num-gpu-blocks-override", engine.num_blocks),
+        ("--max-num-seqs", running if engine.max_running is None else engine.max_running),
+        ("--max-model-len", engine.max_context),
+        ("--enable-prefix-caching" if engine.prefix_caching else "--no-enable-prefix-caching", True),
+        ("--block-size", engine.block_tokens),
+        ("--prefix-cache-retention-interval", engine.retention or None),
+        ("--kv-cache-dtype", _vllm_kv(engine.kv_dtype)),
+        ("--mamba-cache-dtype", engine.conv_dtype if states else None),
+        ("--mamba-ssm-cache-dtype", engine.state_dtype if states else None),
+    )
+
+
+def _sglang(engine: Sglang, pools: Pools, slots: int, tokens: Tokens, running: int | None) -> Pairs:
+    states, off = pools.slot_bytes > 0, engine.strategy == "off"
+    return (
+        ("--max-mamba-cache-size", slots if states and not engine.unified else None),
+        ("--max-total-tokens", None if engine.unified else tokens),
+        ("--max-running-requests", running if engine.max_running is None else engine.max_running),
+        ("--disable-radix-cache", off),
+        ("--mamba-radix-cache-strategy", engine.strategy if states and not off else None),
+        ("--mamba-track-interval", engine.track_interval if states and not off else None),
+        ("--page-size", engine.page_tokens if engine.page_tokens > 1 else None),
+        ("--enable-unified-memory", engine.unified),
+        ("--chunked-prefill-size", engine.chunk_tokens),
+        ("--context-length", engine.max_context),
+        ("--kv-cache-dtype", _sglang_kv(engine.kv_dtype)),
+        ("--mamba-ssm-dtype", engine.state_dtype if states else None),
+    )
 
 
 def _vllm_kv(dtype: str | None) -> str | None:

@@ -3,12 +3,14 @@
 `plan` is the package's entrance. Without a workload or a time model it gives bytes and limits only, and says why.
 """
 
+from typing import TypedDict
+
 import msgspec
 
 from headway.core.units import Bytes, Tokens
 from headway.errors import ConfigError
 from headway.hybrid import advice
-from headway.hybrid.capacity import Reference, Scene, reference
+from headway.hybrid.capacity import Loop, Reference, Scene, reference
 from headway.hybrid.engines import Engine, kind_of
 from headway.hybrid.flags import command_of, flags_of
 from headway.hybrid.geometry import Architecture, Dtypes, check_tp, dtype_bytes
@@ -17,7 +19,7 @@ from headway.hybrid.pools import Pools
 from headway.hybrid.reuse import Reuse, recomputed, reuse
 from headway.hybrid.sglang import DEFAULT_RATIO, Sglang, slots_of_ratio
 from headway.hybrid.timing import Timing
-from headway.hybrid.vllm import Vllm
+from headway.hybrid.vllm import Layout, Vllm
 from headway.hybrid.workload import Workload
 
 GIB = 1 << 30
@@ -90,16 +92,25 @@ class _Solution(msgspec.Struct, frozen=True):
     reused: Reuse | None = None
 
     @property
-    def running(self) -> int | None:
+    def loop(self) -> Loop | None:
+        """The steady state at the reference concurrency, if there is one."""
         if self.scene is None or self.found is None or not self.found.live:
             return None
-        return max(1, self.scene.demand(self.found.live).running)
+        return self.scene.loop(self.found.live)
+
+    @property
+    def running(self) -> int | None:
+        """Requests to allow at once."""
+        if self.scene is None or self.loop is None:
+            return None
+        return max(1, self.scene.demand(self.loop.live).running)
 
     @property
     def tokens_per_second(self) -> float:
-        if self.scene is None or self.found is None or not self.found.live:
+        """Output tokens of one engine."""
+        if self.scene is None or self.loop is None:
             return 0.0
-        return self.scene.loop(self.found.live).rate * self.scene.workload.output.mean
+        return self.loop.rate * self.scene.workload.output.mean
 
 
 def plan(
@@ -127,55 +138,81 @@ def plan(
     if memory <= 0:
         raise ConfigError(f"{memory} bytes is no cache", where="--memory", hint="give bytes per rank, as 80GiB")
     solution = _solve(architecture, engine, memory, tp, workload, constants)
-    found, scene = solution.found, solution.scene
     default = _default(architecture, solution, memory, tp)
-    flags = flags_of(engine, solution.pools, slots=solution.slots, tokens=solution.tokens, running=solution.running)
     layout = engine.layout(architecture, memory, tp) if isinstance(engine, Vllm) else None
-    dtypes = engine.dtypes(architecture)
-    live = found is not None and found.live > 0
+    flags = flags_of(engine, solution.pools, slots=solution.slots, tokens=solution.tokens, running=solution.running)
+    found = solution.found
     return Plan(
-        model=architecture.name,
-        family=architecture.family,
-        source=architecture.source,
-        engine=kind_of(engine),
-        tp=tp,
-        memory=memory,
-        dtypes=dtypes,
-        kv_bytes_per_token=architecture.kv_bytes_per_token(tp, dtypes),
-        state_bytes_per_sequence=architecture.state_bytes_per_sequence(tp, dtypes, _speculative(engine)),
-        window_bytes_per_sequence=architecture.window_bytes_per_sequence(tp, dtypes),
+        **_bytes(architecture, engine, memory, tp),
         state_slots=solution.slots,
         kv_tokens=solution.tokens,
         slots_per_running_request=solution.pools.running_slots,
         block_tokens=solution.pools.token_grain,
         num_blocks=None if layout is None else layout.num_blocks,
-        reference_concurrency=found.live if live and found is not None else None,
+        reference_concurrency=None if found is None else found.live or None,
         largest_concurrency=None if found is None else found.largest,
         max_running_requests=solution.running,
         binding=None if found is None else found.binding,
         reason=_reason(workload, constants, found),
         prediction=_predict(solution),
         default=default,
-        gains=() if not live else _gains(architecture, solution, memory, tp),
+        gains=() if solution.loop is None else _gains(architecture, solution, memory, tp),
         flags=flags,
         command=command_of(engine, architecture, tp, flags),
-        warnings=advice.warnings(
-            advice.Case(
-                model=architecture,
-                engine=engine,
-                pools=solution.pools,
-                layout=layout,
-                slots=solution.slots,
-                tokens=solution.tokens,
-                workload=workload,
-                live=found.live if found is not None else None,
-                loop=scene.loop(found.live) if scene is not None and found is not None and live else None,
-                running=solution.running,
-                default_live=None if default is None else default.reference_concurrency,
-            )
-        ),
+        warnings=advice.warnings(_case(architecture, solution, layout, workload, default)),
         workload=workload,
         constants=None if constants is None else constants.label,
+    )
+
+
+class _Bytes(TypedDict):
+    model: str
+    family: str
+    source: str
+    engine: str
+    tp: int
+    memory: Bytes
+    dtypes: Dtypes
+    kv_bytes_per_token: Bytes
+    state_bytes_per_sequence: Bytes
+    window_bytes_per_sequence: Bytes
+
+
+def _bytes(model: Architecture, engine: Engine, memory: Bytes, tp: int) -> _Bytes:
+    dtypes = engine.dtypes(model)
+    return _Bytes(
+        model=model.name,
+        family=model.family,
+        source=model.source,
+        engine=kind_of(engine),
+        tp=tp,
+        memory=memory,
+        dtypes=dtypes,
+        kv_bytes_per_token=model.kv_bytes_per_token(tp, dtypes),
+        state_bytes_per_sequence=model.state_bytes_per_sequence(tp, dtypes, _speculative(engine)),
+        window_bytes_per_sequence=model.window_bytes_per_sequence(tp, dtypes),
+    )
+
+
+def _case(
+    model: Architecture,
+    solution: _Solution,
+    layout: Layout | None,
+    workload: Workload | None,
+    default: Outcome | None,
+) -> advice.Case:
+    return advice.Case(
+        model=model,
+        engine=solution.engine,
+        pools=solution.pools,
+        layout=layout,
+        slots=solution.slots,
+        tokens=solution.tokens,
+        workload=workload,
+        live=None if solution.found is None else solution.found.live,
+        loop=solution.loop,
+        running=solution.running,
+        default_live=None if default is None else default.reference_concurrency,
     )
 
 
@@ -246,14 +283,13 @@ def _neutral(model: Architecture, engine: Engine, pools: Pools) -> tuple[int, To
 
 
 def _predict(solution: _Solution) -> Prediction | None:
-    scene, found, reused = solution.scene, solution.found, solution.reused
-    if scene is None or found is None or reused is None or not found.live:
+    scene, loop, reused = solution.scene, solution.loop, solution.reused
+    if scene is None or loop is None or reused is None:
         return None
-    loop = scene.loop(found.live)
     return Prediction(
         running=loop.running,
         inference_share=loop.share,
-        turn_seconds=found.live / loop.rate - scene.workload.action.mean,
+        turn_seconds=loop.live / loop.rate - scene.workload.action.mean,
         turns_per_second=loop.rate,
         output_tokens_per_second=solution.tokens_per_second,
         hit_rate=reused.hit_rate,

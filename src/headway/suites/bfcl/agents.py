@@ -24,13 +24,13 @@ from headway.suites.bfcl.latency import InjectedLatency
 from headway.suites.bfcl.score import BfclResult, End, judge
 from headway.suites.bfcl.simulator import Simulator, call_line
 from headway.suites.bfcl.tasks import Task, UserTurn
-from headway.suites.bfcl.tools import bounded, tool_name
+from headway.suites.bfcl.tools import Tool, bounded_arguments, tool_name
 
 ENVIRONMENT = "bfcl"
 MOST_STEPS = 20
 """Turns of the engine in one user turn before a trajectory is cut off; the benchmark's own limit."""
 
-Choice = Literal["auto", "named"]
+Choice = Literal["auto", "structured", "named"]
 Sleep = Callable[[float], Awaitable[None]]
 
 
@@ -148,16 +148,16 @@ class ModelAgent(msgspec.Struct, frozen=True, kw_only=True):
     """Lets the engine decide.
 
     ``choice``: with ``auto`` the model calls what it wants, and a user turn ends when it answers without a call;
-    this is the benchmark proper. With ``named`` every step asks for one function by name, in a round over the
-    task's functions, under a strict schema, and the model fills in the arguments; a user turn ends after as many
-    steps as the official answer has calls (at least one). Any model can do that, also one with random weights, so it
-    measures time, never ability.
+    this is the benchmark proper. Otherwise every step asks for the arguments of one function, in a round over the
+    task's functions, and a user turn ends after as many steps as the official answer has calls (at least one):
+    with ``structured`` by a JSON schema for the answer, which any model can fill in, also one with random weights;
+    with ``named`` by naming the function as a strict tool. These two measure time, never ability.
 
     ``max_tokens`` of one answer. ``max_context`` of the engine, None: unknown; a trajectory whose next prompt would not
     fit is cut off.
     """
 
-    choice: Choice = "named"
+    choice: Choice = "structured"
     max_tokens: int = 256
     max_context: Tokens | None = None
     chars_per_token: float = CHARS_PER_TOKEN
@@ -168,19 +168,19 @@ class ModelAgent(msgspec.Struct, frozen=True, kw_only=True):
         """Play the task that is the sample's data."""
         task: Task = sample.data
         play = _Play(task, trajectory, self.latency, self.sleep)
-        named = self.choice == "named"
-        conversation = Conversation([bounded(tool) for tool in task.tools] if named else task.tools)
+        free = self.choice == "auto"
+        conversation = Conversation(task.tools, strict=self.choice == "named")
         step = zlib.crc32(task.id.encode())  # where the round over the functions starts
         for turn in task.turns:
-            conversation.ask(turn.text, [bounded(tool) for tool in turn.added] if named else turn.added)
+            conversation.ask(turn.text, turn.added)
             play.next_user_turn()
             for count in range(self._steps(turn)):
                 if self._is_full(conversation):
                     return play.result(self._name, "context")
-                if not await self._step(play, conversation, step + count) and not named:
+                if not await self._step(play, conversation, step + count) and free:
                     break
             else:
-                if not named:
+                if free:
                     return play.result(self._name, "steps")
             step += len(turn.official)
         return play.result(self._name, "finished")
@@ -190,20 +190,28 @@ class ModelAgent(msgspec.Struct, frozen=True, kw_only=True):
         return f"model-{self.choice}"
 
     def _steps(self, turn: UserTurn) -> int:
-        return max(1, len(turn.official)) if self.choice == "named" else MOST_STEPS
+        return MOST_STEPS if self.choice == "auto" else max(1, len(turn.official))
 
     def _is_full(self, conversation: Conversation) -> bool:
         needed = conversation.characters / self.chars_per_token + self.max_tokens
         return self.max_context is not None and needed > self.max_context
 
+    def _fields(self, tool: Tool) -> dict[str, Any]:
+        """How a request asks for a call: of any function, or of this one."""
+        match self.choice:
+            case "auto":
+                return {"tool_choice": "auto"}
+            case "named":
+                return {"tool_choice": {"type": "function", "function": {"name": tool_name(tool)}}}
+            case "structured":
+                schema = {"name": tool_name(tool), "schema": bounded_arguments(tool), "strict": True}
+                return {"tool_choice": "none", "response_format": {"type": "json_schema", "json_schema": schema}}
+
     async def _step(self, play: _Play, conversation: Conversation, number: int) -> bool:
         """One turn of the engine and the action it asks for. False: it asked for none."""
-        choice: object = "auto"
-        if self.choice == "named":
-            name = tool_name(conversation.tools[number % len(conversation.tools)])
-            choice = {"type": "function", "function": {"name": name}}
-        answer = await play.chat(conversation, tool_choice=choice, max_tokens=self.max_tokens)
-        calls = _calls(answer)
+        tool = conversation.tools[number % len(conversation.tools)]
+        answer = await play.chat(conversation, max_tokens=self.max_tokens, **self._fields(tool))
+        calls = _calls(answer) if self.choice != "structured" else _written_call(tool_name(tool), answer.text)
         if not calls:
             conversation.answer(answer.text)
             return False
@@ -214,15 +222,19 @@ class ModelAgent(msgspec.Struct, frozen=True, kw_only=True):
         return True
 
 
-def _calls(answer: TurnAnswer) -> list[tuple[str, dict[str, Any]]]:
+Call = tuple[str, dict[str, Any]]
+
+
+def _calls(answer: TurnAnswer) -> list[Call]:
     """The calls of an answer. One that can't be read makes them all void, as in the benchmark's own decoding."""
-    calls: list[tuple[str, dict[str, Any]]] = []
-    for call in answer.tool_calls:
-        try:
-            arguments = json.loads(call["function"]["arguments"] or "{}")
-        except json.JSONDecodeError:
-            return []
-        if not isinstance(arguments, dict):
-            return []
-        calls.append((str(call["function"]["name"]), arguments))
-    return calls
+    read = [_written_call(str(call["function"]["name"]), call["function"]["arguments"]) for call in answer.tool_calls]
+    return [call for calls in read for call in calls] if all(read) else []
+
+
+def _written_call(name: str, arguments: str) -> list[Call]:
+    """A call with its arguments as JSON; empty when they can't be read."""
+    try:
+        read = json.loads(arguments or "{}")
+    except json.JSONDecodeError:
+        return []
+    return [(name, read)] if isinstance(read, dict) else []

@@ -11,6 +11,7 @@ import msgspec
 from headway.suites.bfcl.simulator import Simulator, parse_call
 from headway.suites.bfcl.tasks import Task
 from headway.suites.bfcl.tools import Tool
+from headway.suites.bfcl.tools import strict as strict_tool
 
 CLOSING = "That is done. Is there anything else?"
 """What ``scripted`` says when a user turn is over; the benchmark has no official words for it."""
@@ -19,17 +20,22 @@ _CHARS_PER_TOKEN = 4  # about English text and common tokenizers; a convention, 
 
 
 class Conversation:
-    """Messages, and the tools that the model may use so far."""
+    """Messages, and the tools that the model may use so far; ``strict`` bounds what it may fill in."""
 
-    def __init__(self, tools: Sequence[Tool]) -> None:
+    def __init__(self, tools: Sequence[Tool], *, strict: bool = False) -> None:
         self.messages: list[Mapping[str, Any]] = []
-        self.tools = list(tools)
+        self.tools: list[Tool] = []
+        self._strict = strict
+        self._add(tools)
         self._ids = itertools.count()
 
     def ask(self, text: str, added: Sequence[Tool] = ()) -> None:
         """The user speaks; new tools may appear with it."""
-        self.tools.extend(added)
+        self._add(added)
         self.messages.append({"role": "user", "content": text})
+
+    def _add(self, tools: Sequence[Tool]) -> None:
+        self.tools.extend(strict_tool(tool) if self._strict else tool for tool in tools)
 
     def answer(self, text: str) -> None:
         """The assistant speaks."""
@@ -76,9 +82,12 @@ def closing_tokens() -> int:
     return math.ceil(len(CLOSING) / _CHARS_PER_TOKEN)
 
 
-def official_conversation(task: Task) -> Conversation:
-    """The whole conversation as ``scripted`` would have it, played without an engine."""
-    conversation, simulator = Conversation(task.tools), Simulator()
+def official_conversation(task: Task, *, strict: bool = False) -> Conversation:
+    """The whole conversation as ``scripted`` would have it, played without an engine.
+
+    ``strict``: with the longer tools of the model agent's named choice.
+    """
+    conversation, simulator = Conversation(task.tools, strict=strict), Simulator()
     for turn in task.turns:
         conversation.ask(turn.text, turn.added)
         for line in turn.official:

@@ -21,25 +21,33 @@ class Fit(msgspec.Struct, frozen=True):
     line: str = ""
 
 
-def estimated_tokens(task: Task, *, chars_per_token: float = CHARS_PER_TOKEN) -> Tokens:
+def estimated_tokens(task: Task, *, strict: bool = False, chars_per_token: float = CHARS_PER_TOKEN) -> Tokens:
     """Size of a task's whole official conversation: an estimate of the longest prompt that it will come to."""
-    return Tokens(math.ceil(official_conversation(task).characters / chars_per_token))
+    return Tokens(math.ceil(official_conversation(task, strict=strict).characters / chars_per_token))
 
 
 def fit(
-    tasks: Sequence[Task], max_context: Tokens | None, *, reserve: int = 256, chars_per_token: float = CHARS_PER_TOKEN
+    tasks: Sequence[Task],
+    max_context: Tokens | None,
+    *,
+    strict: bool = False,
+    reserve: int = 256,
+    chars_per_token: float = CHARS_PER_TOKEN,
 ) -> Fit:
     """Tell tasks that fit a context from those that don't.
 
     Args:
         tasks: what is to be run.
         max_context: tokens of prompt and answer that the engine takes; None when it does not say, so all fit.
+        strict: count the longer tools of ``ModelAgent(choice="named")``.
         reserve: tokens kept free for answers that are longer than the official ones.
         chars_per_token: of the engine's tokenizer.
     """
     if max_context is None:
         return Fit(tuple(tasks), ())
-    sizes = {task.id: estimated_tokens(task, chars_per_token=chars_per_token) + reserve for task in tasks}
+    sizes = {
+        task.id: estimated_tokens(task, strict=strict, chars_per_token=chars_per_token) + reserve for task in tasks
+    }
     fitting = tuple(task for task in tasks if sizes[task.id] <= max_context)
     too_long = tuple(task for task in tasks if sizes[task.id] > max_context)
     if not too_long:

@@ -9,7 +9,7 @@ Tool = Mapping[str, Any]
 _TYPES = {"dict": "object", "float": "number", "integer": "integer", "string": "string", "boolean": "boolean"}
 _TYPES["array"] = "array"
 
-_SHORT_TEXT = 24  # characters
+_SHORT_TEXT = "^[A-Za-z0-9_. -]{1,16}$"
 _FEW_ITEMS = 3
 _LARGEST = 9999
 
@@ -22,15 +22,20 @@ def openai_tool(name: str, description: str, parameters: Mapping[str, Any]) -> T
     }
 
 
-def bounded(tool: Tool) -> Tool:
-    """Make a tool strict and its arguments short, so that any model can fill it in within a few dozen tokens.
+def bounded_arguments(tool: Tool) -> dict[str, Any]:
+    """A schema for a tool's arguments that any model can fill in within a hundred tokens.
 
-    Without bounds a model with random weights, held to the schema, writes one endless string or number.
+    All are required, texts are short and plain, numbers are whole and small. Without bounds a model with random
+    weights, held to the schema, writes one endless text or number.
     """
-    function = tool["function"]
+    return _bounds(tool["function"]["parameters"])
+
+
+def strict(tool: Tool) -> Tool:
+    """The tool with bounded arguments, and the engine held to them."""
     return {
         "type": "function",
-        "function": {**function, "strict": True, "parameters": _bounds(function["parameters"])},
+        "function": {**tool["function"], "strict": True, "parameters": bounded_arguments(tool)},
     }
 
 
@@ -58,9 +63,9 @@ def _bounds(schema: Mapping[str, Any]) -> dict[str, Any]:
         case "array":
             bounds = {"maxItems": _FEW_ITEMS, "items": _bounds(schema.get("items", {"type": "string"}))}
         case "string" if "enum" not in schema:
-            bounds = {"maxLength": _SHORT_TEXT}
+            bounds = {"pattern": _SHORT_TEXT}
         case "integer" | "number":
-            bounds = {"minimum": 0, "maximum": _LARGEST}
+            bounds = {"type": "integer", "minimum": 0, "maximum": _LARGEST}
         case _:
             pass
     return {**schema, **bounds}

@@ -7,7 +7,7 @@ from headway.core.units import Tokens
 from headway.suites.bfcl import BfclResult, InjectedLatency, ModelAgent, ScriptedAgent, judge, samples, score
 from headway.suites.bfcl.agents import MOST_STEPS
 from headway.suites.bfcl.conversation import official_call
-from headway.suites.bfcl.tools import bounded, tool_name
+from headway.suites.bfcl.tools import bounded_arguments, strict, tool_name
 
 pytestmark = pytest.mark.anyio
 
@@ -83,28 +83,60 @@ async def test_the_delay_happens_inside_the_slot_and_is_labelled(tasks, fake_tra
     assert (model.actions, model.injected) == (0, 0.0)
 
 
-async def test_named_walks_round_the_functions_under_strict_schemas(tasks, fake_trajectory, calls):
+def by_name(calls):
+    """Answers a named tool choice with one call."""
+    return lambda _number, body: calls((body["tool_choice"]["function"]["name"], {"folder": "document"}))
+
+
+def by_schema(says):
+    """Answers a JSON schema with a text."""
+    return lambda _number, _body: says('{"folder":"document"}')
+
+
+def asked(body):
+    named = body["tool_choice"]["function"] if "response_format" not in body else body["response_format"]["json_schema"]
+    return named["name"]
+
+
+@pytest.mark.parametrize("choice", ["structured", "named"])
+async def test_what_is_asked_for_goes_round_the_functions(tasks, fake_trajectory, calls, says, choice):
     task = tasks["multi_turn_miss_func_0"]
-
-    def reply(number, body):
-        assert body["tool_choice"]["type"] == "function"
-        assert all(tool["function"]["strict"] for tool in body["tools"])
-        return calls((body["tool_choice"]["function"]["name"], {"folder": "document"}))
-
-    trajectory = fake_trajectory(reply)
-    result = await ModelAgent().solve(samples([task])[0], trajectory)
-    asked = [body["tool_choice"]["function"]["name"] for body in trajectory.bodies]
-    assert result.agent == "model-named"
-    assert result.turns == result.actions == len(asked) == sum(max(1, len(turn.official)) for turn in task.turns)
-    assert len(set(asked)) > len(asked) // 2
+    reply = by_name(calls) if choice == "named" else by_schema(says)
+    trajectory, again = fake_trajectory(reply), fake_trajectory(reply)
+    result = await ModelAgent(choice=choice).solve(samples([task])[0], trajectory)
+    names = [asked(body) for body in trajectory.bodies]
+    assert result.agent == f"model-{choice}"
+    assert result.turns == result.actions == len(names) == sum(max(1, len(turn.official)) for turn in task.turns)
+    assert len(set(names)) > len(names) // 2
     assert (result.score, result.ended) == (0.0, "finished")
-    again = fake_trajectory(reply)
-    assert (await ModelAgent().solve(samples([task])[0], again)).calls == result.calls
-    assert trajectory.bodies[-1]["tools"][-1] == bounded(task.turns[3].added[0])
+    assert (await ModelAgent(choice=choice).solve(samples([task])[0], again)).calls == result.calls
+    for name, body in zip(names, trajectory.bodies[1:], strict=False):
+        call = next(m for m in reversed(body["messages"]) if "tool_calls" in m)["tool_calls"][0]["function"]
+        assert call == {"name": name, "arguments": '{"folder": "document"}'}
 
 
-async def test_named_goes_on_when_an_answer_can_not_be_read(tasks, fake_trajectory, calls):
-    trajectory = fake_trajectory(lambda _number, body: calls((body["tool_choice"]["function"]["name"], '{"cut')))
+async def test_structured_asks_for_arguments_by_schema(tasks, fake_trajectory, says):
+    trajectory = fake_trajectory(by_schema(says))
+    await ModelAgent().solve(sample(tasks), trajectory)
+    for body in trajectory.bodies:
+        assert body["tool_choice"] == "none"
+        assert body["response_format"]["type"] == "json_schema"
+        tool = next(tool for tool in body["tools"] if tool_name(tool) == asked(body))
+        assert body["response_format"]["json_schema"]["schema"] == bounded_arguments(tool)
+        assert "strict" not in tool["function"]
+
+
+async def test_named_makes_every_tool_strict_from_the_start(tasks, fake_trajectory, calls):
+    task = tasks["multi_turn_miss_func_0"]
+    trajectory = fake_trajectory(by_name(calls))
+    await ModelAgent(choice="named").solve(samples([task])[0], trajectory)
+    assert trajectory.bodies[0]["tools"] == [strict(tool) for tool in task.tools]
+    assert trajectory.bodies[-1]["tools"][-1] == strict(task.turns[3].added[0])
+
+
+@pytest.mark.parametrize("text", ['{"cut', "[1]", "three"])
+async def test_structured_goes_on_when_an_answer_can_not_be_read(tasks, fake_trajectory, says, text):
+    trajectory = fake_trajectory(lambda _number, _body: says(text))
     result = await ModelAgent().solve(sample(tasks), trajectory)
     assert result.turns == tasks["multi_turn_base_0"].official_actions
     assert result.actions == 0
@@ -150,11 +182,8 @@ async def test_calls_that_must_not_run_are_told_apart(tasks, fake_trajectory, ca
     assert trajectory.bodies[1]["messages"][2]["content"] == result.outputs[0][0][0]
 
 
-async def test_a_full_context_cuts_a_trajectory_off(tasks, fake_trajectory, calls):
-    def long_answer(number, body):
-        return calls(("echo", {"content": "x" * 3000, "file_name": "f"}))
-
-    trajectory = fake_trajectory(long_answer)
+async def test_a_full_context_cuts_a_trajectory_off(tasks, fake_trajectory, says):
+    trajectory = fake_trajectory(lambda _number, _body: says(json.dumps({"content": "x" * 3000})))
     result = await ModelAgent(max_context=Tokens(8000)).solve(sample(tasks), trajectory)
     assert (result.ended, result.score) == ("context", 0.0)
     assert 0 < result.turns < tasks["multi_turn_base_0"].official_actions

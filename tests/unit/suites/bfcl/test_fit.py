@@ -20,6 +20,8 @@ def test_all_fit_where_the_context_is_long_or_unknown(tasks):
 
 
 def test_an_estimate_grows_with_the_conversation(tasks):
+    base = tasks["multi_turn_base_0"]
+    assert estimated_tokens(base, strict=True) > estimated_tokens(base), "strict tools are longer"
     assert estimated_tokens(tasks["multi_turn_long_context_0"]) > estimated_tokens(tasks["multi_turn_base_0"]) > 1000
 
 

@@ -3,7 +3,7 @@ import pytest
 from headway.errors import BoundaryError, ConfigError
 from headway.suites.bfcl import CATEGORIES, load_tasks, samples
 from headway.suites.bfcl.tasks import _Answer, _read
-from headway.suites.bfcl.tools import bounded, openai_tool, tool_name
+from headway.suites.bfcl.tools import openai_tool, strict, tool_name
 
 
 def test_all_four_categories_in_turn(tasks):
@@ -105,17 +105,17 @@ def test_bounds_make_every_argument_short_and_required():
             "required": ["text"],
         },
     )
-    short = bounded(tool)["function"]
+    short = strict(tool)["function"]
     assert short["strict"] is True
     assert short["parameters"]["required"] == ["text", "choice", "number", "list", "flag", "odd", "bare"]
     assert short["parameters"]["additionalProperties"] is False
     assert short["parameters"]["properties"] == {
-        "text": {"type": "string", "maxLength": 24},
+        "text": {"type": "string", "pattern": "^[A-Za-z0-9_. -]{1,16}$"},
         "choice": {"type": "string", "enum": ["a", "b"]},
-        "number": {"type": "number", "default": 1.0, "minimum": 0, "maximum": 9999},
+        "number": {"type": "integer", "default": 1.0, "minimum": 0, "maximum": 9999},
         "list": {"type": "array", "maxItems": 3, "items": {"type": "integer", "minimum": 0, "maximum": 9999}},
         "flag": {"type": "boolean"},
-        "odd": {"type": "string", "maxLength": 24},
-        "bare": {"type": "array", "maxItems": 3, "items": {"type": "string", "maxLength": 24}},
+        "odd": {"type": "string", "pattern": "^[A-Za-z0-9_. -]{1,16}$"},
+        "bare": {"type": "array", "maxItems": 3, "items": {"type": "string", "pattern": "^[A-Za-z0-9_. -]{1,16}$"}},
     }
     assert tool["function"]["parameters"]["required"] == ["text"], "the original stays as it was"

@@ -100,9 +100,10 @@ def _unique_checkpoint(case: Case) -> Warning | None:
     kept = int(max(0, work.first_prompt.mean - 1) // block * block)
     if 0 < kept <= work.shared_prefix:
         return None
+    place = "none is kept" if not kept else "in tokens that no other sample has"
     text = (
         f"your samples share {work.shared_prefix:,} prompt tokens, but the one state that is kept lies at token "
-        f"{kept:,}: {'none is kept' if not kept else 'in tokens that no other sample has'}, so they share nothing"
+        f"{kept:,}: {place}. Only a vLLM that keeps junctions of shared prefixes reuses them"
     )
     return Warning("unique-checkpoint", text, "vllm#45238")
 

@@ -34,7 +34,8 @@ def _behind_checkpoint(engine: Engine, pools: Pools, output: float, *, hybrid: b
         case Sglang():
             return ((engine.grid if hybrid else engine.page_tokens) - 1) / 2
         case Vllm():
-            return (pools.token_grain + 1) / 2 + (output if hybrid and not engine.retention else 0.0)
+            prompt_end = (pools.token_grain + 1) / 2 + (output if hybrid else 0.0)
+            return min(prompt_end, (engine.retention + 1) / 2) if hybrid and engine.retention else prompt_end
         case LlamaCpp():
             return output if hybrid else 1.0
         case _:

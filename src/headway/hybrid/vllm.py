@@ -80,6 +80,7 @@ class Vllm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="k
         size = group_size([count for count, _ in kinds] + [sum(count for count, _ in states)])
         growing = sum(-(-count // size) for count, _ in model.growing())
         block = page // token_page if growing else block
+        self._check_retention(block, hybrid=bool(states))
         window = sum(
             -(-count // size) * (-(-(layer.window or 0) // (page // layer.kv_bytes(tp, dtypes))) + 1)
             for count, layer in model.windowed()
@@ -98,6 +99,14 @@ class Vllm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="k
             bytes_per_block=Bytes(per_block),
             num_blocks=memory // per_block if self.num_blocks is None else self.num_blocks,
         )
+
+    def _check_retention(self, block: int, *, hybrid: bool) -> None:
+        if hybrid and self.retention % block:
+            raise ConfigError(
+                f"{self.retention} is not a multiple of the block size {block}",
+                where="--prefix-cache-retention-interval",
+                hint=f"use {max(1, -(-self.retention // block)) * block}",
+            )
 
     def _block(self, state_page: int, token_page: int, *, latent: bool) -> int:
         """Tokens per block: the user's or the backend's, raised until a state fits."""
@@ -152,8 +161,11 @@ class Layout(msgspec.Struct, frozen=True):
 def cached_tokens(prompt: Tokens, output: Tokens, block: int, *, hybrid: bool, retention: int = 0) -> Tokens:
     """Tokens of a turn that the next turn finds in the cache, given that turn's prompt and output.
 
-    A hybrid model keeps the state at the prompt's last block boundary; with a retention interval also at those
-    crossed while it decodes. Attention alone keeps every whole block whose KV was computed.
+    A hybrid model keeps the state at the prompt's last block boundary; with a retention interval also at its
+    multiples, those crossed while it decodes included. Attention alone keeps every whole block it computed.
     """
-    length = prompt if hybrid and not retention else prompt + output
-    return Tokens(max(0, length - 1) // block * block)
+    length = max(0, prompt + output - 1)
+    if not hybrid:
+        return Tokens(length // block * block)
+    kept = max(0, prompt - 1) // block * block
+    return Tokens(max(kept, length // retention * retention) if retention else kept)

@@ -96,6 +96,12 @@ def test_the_retention_law_that_was_measured() -> None:
     assert cpu == [2304, 2560, 2816]
 
 
+def test_a_retention_interval_between_blocks_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"retention-interval: 256 is not a multiple .* 512 \(use 512\)"):
+        Vllm(retention=256).layout(LING, Bytes(80 * GIB), 4)
+    assert Vllm(retention=256).layout(DENSE, Bytes(GIB), 1).block_tokens == 16  # it means nothing without states
+
+
 def test_attention_alone_keeps_whole_blocks_of_the_output_too() -> None:
     assert cached_tokens(Tokens(100), Tokens(28), 16, hybrid=False) == 112
     assert cached_tokens(Tokens(100), Tokens(29), 16, hybrid=False) == 128

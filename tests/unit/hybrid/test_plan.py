@@ -229,12 +229,12 @@ COMMANDS = [
             conv_dtype="float32",
             state_dtype="float32",
             block_tokens=512,
-            retention=256,
+            retention=1024,
             prefix_caching=False,
         ),
         "vllm serve inclusionAI/Ling-3.0-flash --tensor-parallel-size 4 --num-gpu-blocks-override 2000 "
         "--max-num-seqs 9 --max-model-len 8192 --no-enable-prefix-caching --block-size 512 "
-        "--prefix-cache-retention-interval 256 --kv-cache-dtype fp8 --mamba-cache-dtype float32 "
+        "--prefix-cache-retention-interval 1024 --kv-cache-dtype fp8 --mamba-cache-dtype float32 "
         "--mamba-ssm-cache-dtype float32",
     ),
     (
@@ -273,7 +273,8 @@ def test_reuse_by_engine() -> None:
     assert again(LING, Sglang()) == 127.5
     assert again(DENSE, Sglang(page_tokens=64)) == 31.5
     assert again(LING, Vllm()) == (512 + 1) / 2 + 250
-    assert again(LING, Vllm(retention=256)) == (512 + 1) / 2
+    assert again(LING, Vllm(retention=512)) == (512 + 1) / 2
+    assert again(LING, Vllm(retention=51200)) == (512 + 1) / 2 + 250
     assert again(DENSE, Vllm()) == 8.5
     assert again(QWEN, LlamaCpp(), 1) == 250
     assert again(DENSE, LlamaCpp(), 1) == 1

@@ -419,7 +419,8 @@ class AnyOrderOfFacts(RuleBasedStateMachine):
         waiting = [a for t in world.trajectories.values() for a in t.actions.values() if a.doing is Doing.WAITING]
         for action in waiting:
             environment = action.environment
-            free = environment.busy < environment.slots and not environment.stateful
+            needs = environment.stateful and environment.id not in action.trajectory.instances
+            free = environment.busy < environment.slots and not needs
             assert not free, "an action waits beside a free slot"
         streams = [s for t in world.trajectories.values() for s in t.streams.values()]
         parked = [s for s in streams if s.doing is Doing.WAITING]

@@ -267,6 +267,8 @@ class Dispatch:
 
     def _grant(self, action: Action, *, create: bool) -> None:
         self._world.grant(action, create=create)
+        if create:
+            self._instance_made(action)
         action.attempt = action.trajectory.attempt
         self._out.append(
             GrantAction(
@@ -278,6 +280,14 @@ class Dispatch:
                 create,
             )
         )
+
+    def _instance_made(self, maker: Action) -> None:
+        """Other actions of the trajectory need no instance any more: they wait with those that have one."""
+        fresh, ready = self._fresh[maker.environment.id], self._ready[maker.environment.id]
+        for action in maker.trajectory.actions.values():
+            if action in self._tickets and self._tickets[action][0] is fresh:
+                self.forget(action)
+                self._wait(ready, action, action.trajectory)
 
     def _may_create(self, environment: EnvironmentState) -> bool:
         if environment.instances is not None and environment.alive >= environment.instances:
@@ -313,6 +323,12 @@ class Dispatch:
         for queues in (self._ready, self._fresh):
             if environment.id not in queues:
                 queues[environment.id] = self._queue()
+        fresh = self._fresh[environment.id]
+        while not environment.stateful and (ticket := fresh.first()) is not None:
+            action = ticket.item
+            assert isinstance(action, Action)  # noqa: S101 - only actions stand there
+            self.forget(action)
+            self._wait(self._ready[environment.id], action, action.trajectory)
         self.retry_actions(environment)
         self.admit()
 

@@ -283,3 +283,25 @@ def test_reuse_by_engine() -> None:
 def test_reuse_of_nothing() -> None:
     empty = by_hand(ByHand(turns=1, first_prompt=0, growth=0, output=0, action=0))
     assert reuse(0, empty) == reuse(0, empty).__class__(0, 0, 0)
+
+
+@pytest.mark.parametrize(("model", "engine"), ALL)
+def test_a_plan_survives_its_json(model: Architecture, engine: Engine) -> None:
+    found = full(model, engine)
+    assert msgspec.json.decode(msgspec.json.encode(found), type=Plan) == found
+    assert msgspec.json.decode(msgspec.json.encode(engine), type=Engine) == engine
+
+
+def test_the_block_pool_obeys_one_constraint() -> None:
+    found = full(LING, Vllm())
+    assert found.largest_concurrency is not None
+    layout = Vllm().layout(LING, MEMORY, 4)
+    pools = Vllm().pools(LING, MEMORY, 4)
+    scene = Scene(pools, WORK, timing(LING, Vllm()), recomputed(Vllm(), LING, pools, WORK))
+    live = found.largest_concurrency
+    kv = live * math.ceil(WORK.context.mean / layout.block_tokens) * layout.attention_groups
+    running = scene.loop(live).running
+    states = layout.state_groups * (2 * running + (live - running))
+    swing = layout.state_groups * 3 * math.sqrt(running * (1 - running / live))
+    swing += 3 * math.sqrt(live) * WORK.context.sd / layout.block_tokens
+    assert kv + states + swing == pytest.approx(layout.num_blocks, rel=0.01)

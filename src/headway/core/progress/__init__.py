@@ -5,6 +5,7 @@
 """
 
 from headway.core.progress.fold import Progress
+from headway.core.progress.outlook import eta
 from headway.core.progress.records import Chain, Engine, Environment, Phase, State, Use, Work
 from headway.core.progress.services import TurnSample
 from headway.core.progress.snapshot import (
@@ -43,5 +44,6 @@ __all__ = [
     "Use",
     "Work",
     "describe",
+    "eta",
     "snapshot",
 ]

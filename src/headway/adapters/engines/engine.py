@@ -40,6 +40,11 @@ class OpenAIEngine:
         """The name of the model that turns ask for; None before joining."""
         return self._settled[1] if self._settled else self._wanted
 
+    @property
+    def ranks(self) -> int:
+        """How it orders by ``priority``: 1 smaller sooner, -1 larger sooner, 0 not at all or not joined."""
+        return self._settled[2].ranks if self._settled else 0
+
     async def join(self, at: Nanos) -> EngineJoined:
         """Check that it is there, speaks OpenAI and serves the model; say what it can hold.
 

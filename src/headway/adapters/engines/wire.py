@@ -1,6 +1,7 @@
 """HTTP to one engine: JSON in and out, every way it can fail named. Knows nothing of turns or of engine kinds."""
 
 import asyncio
+import io
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
@@ -157,7 +158,7 @@ class Wire:
         async with self._open().request(
             method,
             self.base + path,
-            data=data,
+            data=None if data is None else io.BytesIO(data),
             timeout=aiohttp.ClientTimeout(total=limit, sock_connect=_CONNECT),
             trace_request_ctx=seen,
             allow_redirects=method == "GET",

@@ -15,7 +15,7 @@ GRACE = 5.0
 """Seconds between asking a server to end and ending it."""
 
 _PATIENCE = 300.0
-_LOOK = 0.5
+_LOOK = 0.2
 _SAY = 10.0
 
 

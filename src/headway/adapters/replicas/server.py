@@ -2,7 +2,6 @@
 
 import os
 import socket
-import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
@@ -37,14 +36,13 @@ _OURS = ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP")
 class Starting:
     """A server between its start and its first healthy answer."""
 
-    def __init__(self, replica: Replica, child: "subprocess.Popen[bytes]") -> None:
-        self.replica, self._child = replica, child
+    def __init__(self, replica: Replica) -> None:
+        self.replica = replica
 
     def ready(self, patience: float) -> bool:
         """Wait up to ``patience`` seconds for news. Raises: ``BoundaryError`` when it died."""
-        try:
-            code = self._child.wait(patience)
-        except subprocess.TimeoutExpired:
+        code = process.ended(self.replica.pid, patience)
+        if code is None:
             return _healthy(self.replica.url)
         raise BoundaryError(f"{self.replica.url} died while starting ({_ending(code)}):\n{self.last_words()}")
 
@@ -60,24 +58,13 @@ def start(root: Path, model: str, directory: Path, port: int, core: int, args: S
 
     ``model`` is one of ``models.MODELS`` or a path; the name it is served under is its last part.
     """
-    log.parent.mkdir(parents=True, exist_ok=True)
-    address = ("--host", HOST, "--port", str(port))
     command = [str(venv.python(root)), "-m", "vllm.entrypoints.openai.api_server", "--model", str(directory)]
-    command += ["--served-model-name", Path(model).name, *FLAGS, *models.flags(model), *args, *address]
-    with log.open("wb") as out:
-        child = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            env=environment(os.environ, core),
-            cwd=log.parent,
-            start_new_session=True,
-        )
-    began = process.started(child.pid) or 0
+    command += ["--served-model-name", Path(model).name, *FLAGS, *models.flags(model), *args]
+    command += ["--host", HOST, "--port", str(port)]
+    pid = process.spawn(command, environment(os.environ, core), log)
+    began = process.started(pid) or 0
     url = f"http://{HOST}:{port}"
-    replica = Replica(url, child.pid, began, Path(model).name, str(directory), core, str(log), tuple(args))
-    return Starting(replica, child)
+    return Starting(Replica(url, pid, began, Path(model).name, str(directory), core, str(log), tuple(args)))
 
 
 def environment(ours: Mapping[str, str], core: int) -> dict[str, str]:

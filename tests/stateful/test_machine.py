@@ -67,7 +67,7 @@ def snapshot(world: World) -> object:
         ],
         [(t.id, a.index, a.doing, a.attempt) for t in world.trajectories.values() for a in t.actions.values()],
         [(e.id, e.running, e.homed, e.active, e.idle, e.held) for e in world.engines.values()],
-        [(e.id, e.slots, e.busy, e.alive) for e in world.environments.values()],
+        [(e.id, e.slots, e.busy, e.claimed) for e in world.environments.values()],
         [(g.id, g.actions, g.finished) for g in world.groups.values()],
     )
 
@@ -388,7 +388,7 @@ class AnyOrderOfFacts(RuleBasedStateMachine):
             assert running == engine.running
             assert engine.max_running is None or running <= engine.max_running
         for environment in self.world.environments.values():
-            assert environment.alive >= 0
+            assert environment.claimed >= 0
             holders = [g.trajectory for g in self.grants.values() if g.environment == environment.id]
             if self.machine.policies.coupled:
                 assert environment.busy >= len(set(holders))

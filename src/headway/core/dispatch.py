@@ -36,17 +36,21 @@ class Dispatch:
         self._turns: dict[EngineId, WaitingQueue[_Item]] = {}
         self._homeless = self._queue()
         self._ready: dict[EnvironmentId, WaitingQueue[_Item]] = {}
+        self._making: dict[EnvironmentId, WaitingQueue[_Item]] = {}
         self._fresh: dict[EnvironmentId, WaitingQueue[_Item]] = {}
         self._idle: dict[EngineId, list[_Idle]] = {}
         self._backing_off: list[tuple[int, int, Stream]] = []
         self._wakes: set[int] = set()
+        self._moved: list[EnvironmentId] = []
         for name in world.environments:
-            self._ready[name], self._fresh[name] = self._queue(), self._queue()
+            self._open(name)
         for trajectory in sorted(world.trajectories.values(), key=lambda t: (t.index, t.id)):
             self._wait(self._pending, trajectory, trajectory)
 
     def commands(self) -> list[Command]:
         """What was decided since the last call."""
+        while self._moved:
+            self.retry_actions(self._world.environments[self._moved.pop()])
         if not self._world.turning and not self._world.acting:
             self._unstick()
         out, self._out = self._out, []
@@ -84,7 +88,7 @@ class Dispatch:
         if bucket is None:
             return
         offset = priority.offset(trajectory, self._world)
-        for queues in (self._turns, self._ready, self._fresh):
+        for queues in (self._turns, self._ready, self._making, self._fresh):
             for queue in queues.values():
                 queue.rekey(bucket, offset)
 
@@ -127,7 +131,9 @@ class Dispatch:
             return False
         if world.engines_seen and not world.engines:
             return False
-        if self._policies.coupled and any(e.busy >= e.slots for e in world.scope(trajectory)):
+        if self._policies.coupled and not (
+            all(e.busy < e.slots for e in world.scope(trajectory)) and world.claimable(trajectory)
+        ):
             return False
         return self._policies.admission.admits(trajectory, world)
 
@@ -238,60 +244,61 @@ class Dispatch:
 
     def wait_for_slot(self, action: Action) -> None:
         """An action wants a slot; it gets one at once if one is free and nobody better waits."""
-        environment = action.environment
-        if environment.id in action.trajectory.held and not self._world.paused:
-            self._grant(action, create=self._needs_instance(action))
-            return
-        queues = self._fresh if self._needs_instance(action) else self._ready
-        self._wait(queues[environment.id], action, action.trajectory)
-        self.retry_actions(environment)
+        self._wait(self._line(action), action, action.trajectory)
+        self.retry_actions(action.environment)
 
-    def _needs_instance(self, action: Action) -> bool:
-        return action.environment.stateful and action.environment.id not in action.trajectory.instances
+    def _line(self, action: Action) -> WaitingQueue[_Item]:
+        """Where an action waits: for a slot; for its instance to be made; for a place to make it."""
+        environment, trajectory = action.environment, action.trajectory
+        if not environment.stateful or environment.id in trajectory.instances:
+            return self._ready[environment.id]
+        placed = environment.instances is None or environment.id in trajectory.claims
+        return (self._making if placed else self._fresh)[environment.id]
 
     def retry_actions(self, environment: EnvironmentState) -> None:
         """Grant free slots, best first."""
-        ready, fresh = self._ready[environment.id], self._fresh[environment.id]
-        while (ready or fresh) and not self._world.paused:
-            ticket = ready.first()
-            if fresh and (ticket is None or not ready.due()):
-                ticket = _better(ticket, fresh.first()) if self._may_create(environment) else ticket
-            if ticket is None:
-                return
-            action = ticket.item
-            assert isinstance(action, Action)  # noqa: S101 - only actions stand there
+        while not self._world.paused and (action := self._next_action(environment)) is not None:
             if environment.busy >= environment.slots and environment.id not in action.trajectory.held:
                 return
+            create = self._line(action) is not self._ready[environment.id]
             self.forget(action)
-            self._grant(action, create=self._needs_instance(action))
+            self._grant(action, create=create)
+
+    def _next_action(self, environment: EnvironmentState) -> Action | None:
+        lines = [self._ready[environment.id]]
+        making, fresh = self._making[environment.id], self._fresh[environment.id]
+        if (making or fresh) and self._may_create(environment):
+            lines.append(making)
+            unplaced = fresh.first()
+            if unplaced is not None and self._world.claimable(_action(unplaced).trajectory):
+                lines.append(fresh)
+        due = [ticket for line in lines if (ticket := line.due()) is not None]
+        if due:
+            return _action(min(due, key=lambda ticket: ticket.arrival))
+        waiting = [ticket for line in lines if (ticket := line.first()) is not None]
+        return _action(min(waiting, key=lambda ticket: (ticket.score, ticket.arrival))) if waiting else None
 
     def _grant(self, action: Action, *, create: bool) -> None:
+        trajectory = action.trajectory
+        if create:
+            self._world.claim(trajectory)
         self._world.grant(action, create=create)
         if create:
-            self._instance_made(action)
-        action.attempt = action.trajectory.attempt
+            for other in trajectory.actions.values():
+                self._line_up_again(other)
+        action.attempt = trajectory.attempt
         self._out.append(
-            GrantAction(
-                action.trajectory.id,
-                action.stream,
-                action.index,
-                action.attempt,
-                action.environment.id,
-                create,
-            )
+            GrantAction(trajectory.id, action.stream, action.index, action.attempt, action.environment.id, create)
         )
 
-    def _instance_made(self, maker: Action) -> None:
-        """Other actions of the trajectory need no instance any more: they wait with those that have one."""
-        fresh, ready = self._fresh[maker.environment.id], self._ready[maker.environment.id]
-        for action in maker.trajectory.actions.values():
-            if action in self._tickets and self._tickets[action][0] is fresh:
-                self.forget(action)
-                self._wait(ready, action, action.trajectory)
+    def _line_up_again(self, action: Action) -> None:
+        """What an action waits for has changed."""
+        if action in self._tickets and self._tickets[action][0] is not (line := self._line(action)):
+            self.forget(action)
+            self._wait(line, action, action.trajectory)
+            self._moved.append(action.environment.id)
 
     def _may_create(self, environment: EnvironmentState) -> bool:
-        if environment.instances is not None and environment.alive >= environment.instances:
-            return False
         if self._world.now < environment.next_create:
             self._wake_at(environment.next_create)
             return False
@@ -315,22 +322,22 @@ class Dispatch:
                 stream.doing = Doing.WAITING
                 self.place(stream)
         for environment in self._world.environments.values():
-            if self._fresh[environment.id]:
+            if self._making[environment.id] or self._fresh[environment.id]:
                 self.retry_actions(environment)
 
     def environment_changed(self, environment: EnvironmentState) -> None:
         """An environment appeared or changed size."""
-        for queues in (self._ready, self._fresh):
-            if environment.id not in queues:
-                queues[environment.id] = self._queue()
-        fresh = self._fresh[environment.id]
-        while not environment.stateful and (ticket := fresh.first()) is not None:
-            action = ticket.item
-            assert isinstance(action, Action)  # noqa: S101 - only actions stand there
-            self.forget(action)
-            self._wait(self._ready[environment.id], action, action.trajectory)
+        if environment.id not in self._ready:
+            self._open(environment.id)
+        for queue in (self._making[environment.id], self._fresh[environment.id]):
+            for ticket in list(queue.best(len(queue))):
+                self._line_up_again(_action(ticket))
         self.retry_actions(environment)
         self.admit()
+
+    def _open(self, environment: EnvironmentId) -> None:
+        for queues in (self._ready, self._making, self._fresh):
+            queues[environment] = self._queue()
 
     def engine_joined(self, engine: EngineState) -> None:
         """An engine appeared: whoever had none goes there, and others may be admitted."""
@@ -370,7 +377,6 @@ def _still_idle(entry: _Idle, engine: EngineState) -> bool:
     return stream.resident and stream.engine is engine and stream.answered == answered
 
 
-def _better(a: Ticket[_Item] | None, b: Ticket[_Item] | None) -> Ticket[_Item] | None:
-    if a is None or b is None:
-        return a or b
-    return a if (a.score, a.arrival) <= (b.score, b.arrival) else b
+def _action(ticket: Ticket[_Item]) -> Action:
+    assert isinstance(ticket.item, Action)  # noqa: S101 - only actions stand in these queues
+    return ticket.item

@@ -164,10 +164,10 @@ class Machine:
 
     def _action_requested(self, fact: ActionRequested) -> None:
         trajectory = self.world.trajectories[fact.trajectory]
-        if fact.environment not in self.world.environments:
+        scope = [environment.id for environment in self.world.scope(trajectory)]
+        if fact.environment not in scope:
             trajectory.next_action += 1
-            known = ", ".join(sorted(self.world.environments)) or "none"
-            reason = f"there is no environment {fact.environment!r} (there are: {known})"
+            reason = f"it may not act in {fact.environment!r} (it may in: {', '.join(sorted(scope)) or 'none'})"
             self._dispatch.emit(Reject(fact.trajectory, "action", reason, fact.stream, fact.action))
         else:
             self._dispatch.wait_for_slot(self.world.request_action(trajectory, fact))

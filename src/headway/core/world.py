@@ -91,7 +91,8 @@ class Trajectory:
     ``answered``: its first turn is over, so its memory is known. ``completed``: actions finished in this attempt.
     ``attained``: service time of turns and actions, nanoseconds.
     ``present``: its streams that run or are resident on an engine. ``acting``: actions that run.
-    ``held``: environments in which it holds a slot for life (coupled). ``instances``: where it has an instance.
+    ``held``: environments in which it holds a slot for life (coupled). ``claims``: where a place for its
+    instance is kept. ``instances``: where it has one.
     """
 
     id: TrajectoryId
@@ -111,6 +112,7 @@ class Trajectory:
     actions: dict[int, Action] = field(default_factory=dict[int, Action])
     next_action: int = 0
     held: set[EnvironmentId] = field(default_factory=set[EnvironmentId])
+    claims: set[EnvironmentId] = field(default_factory=set[EnvironmentId])
     instances: set[EnvironmentId] = field(default_factory=set[EnvironmentId])
 
 
@@ -136,14 +138,14 @@ class EngineState:
 
 @dataclass(slots=True, eq=False)
 class EnvironmentState:
-    """One environment: slots in use, and instances alive where trajectories keep one."""
+    """One environment: slots in use, and places for instances taken where trajectories keep one."""
 
     id: EnvironmentId
     slots: int
     instances: int | None
     create_interval: int
     busy: int = 0
-    alive: int = 0
+    claimed: int = 0
     next_create: int = 0
 
     @property
@@ -199,6 +201,7 @@ class World:
             for environment in self.scope(trajectory):
                 environment.busy += 1
                 trajectory.held.add(environment.id)
+            self.claim(trajectory)
 
     def scope(self, trajectory: Trajectory) -> list[EnvironmentState]:
         """The environments that a trajectory may act in and that exist."""
@@ -206,6 +209,26 @@ class World:
             return list(self.environments.values())
         known = self.environments
         return [known[name] for name in trajectory.environments if name in known]
+
+    def claimable(self, trajectory: Trajectory) -> bool:
+        """Is there a place for an instance in every limited environment that it may act in?"""
+        return all(
+            environment.instances is None
+            or environment.claimed < environment.instances
+            or environment.id in trajectory.claims
+            for environment in self.scope(trajectory)
+        )
+
+    def claim(self, trajectory: Trajectory) -> None:
+        """Keep a place for it in all of them at once: whoever holds one here and waits for one there can't be."""
+        for environment in self.scope(trajectory):
+            if environment.instances is not None:
+                self._claim(trajectory, environment)
+
+    def _claim(self, trajectory: Trajectory, environment: EnvironmentState) -> None:
+        if environment.id not in trajectory.claims:
+            trajectory.claims.add(environment.id)
+            environment.claimed += 1
 
     def end(self, trajectory: Trajectory, *, finished: bool) -> None:
         """It leaves; everything it held is free. Only a finished one counts as such in its group."""
@@ -243,10 +266,10 @@ class World:
             self.close_action(action)
         for name in trajectory.held:
             self.environments[name].busy -= 1
-        for name in trajectory.instances:
-            self.environments[name].alive -= 1
+        for name in trajectory.claims:
+            self.environments[name].claimed -= 1
         trajectory.streams, trajectory.actions = {}, {}
-        trajectory.held, trajectory.instances = set(), set()
+        trajectory.held, trajectory.claims, trajectory.instances = set(), set(), set()
 
     # -- turns ----------------------------------------------------------------------------------------------
 
@@ -364,8 +387,8 @@ class World:
         if environment.id not in trajectory.held:
             environment.busy += 1
         if create:
+            self._claim(trajectory, environment)
             trajectory.instances.add(environment.id)
-            environment.alive += 1
             environment.next_create = self.now + environment.create_interval
 
     def close_action(self, action: Action) -> None:
@@ -411,7 +434,7 @@ class World:
         ]
 
     def take_over(self, *, retry_failed: bool) -> None:
-        """A new coordinator: nothing is in flight, no engine has joined, all is paused, live trajectories wait again."""
+        """A new coordinator: nothing is in flight, no engine has joined, all paused, live trajectories wait again."""
         for trajectory in self.trajectories.values():
             if trajectory.phase is Phase.LIVE:
                 self.restart(trajectory)

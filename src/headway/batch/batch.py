@@ -81,6 +81,7 @@ class Batch:
         watch: how engines are watched.
         request_fields: added to the body of every request that doesn't have them (``cache_salt``, ``temperature`` ...).
         source: noted in the journal: where the samples come from.
+        settings: noted in the journal: what the batch was told, if more than this; no secrets.
 
     Raises: ``ConfigError`` for anything that can't be used as it is.
     """
@@ -103,6 +104,7 @@ class Batch:
         watch: Watch | None = None,
         request_fields: Mapping[str, Any] | None = None,
         source: Mapping[str, object] | None = None,
+        settings: Mapping[str, object] | None = None,
     ) -> None:
         policies, own_limit = preset(policy)
         policies = with_seed(policies, seed)
@@ -121,7 +123,7 @@ class Batch:
         self._watch = watch or Watch()
         self._fields = dict(request_fields or {})
         self._source = dict(source or {})
-        self._settings: dict[str, object] = {
+        self._settings: dict[str, object] = dict(settings or {}) or {
             "engines": [str(name) for name in self._engines],
             "environments": {str(n): s.slots for n, s in self._slots.items()},
             "concurrency": concurrency,
@@ -281,6 +283,10 @@ class Batch:
                     self.progress.attempts(name),
                     recalled=True,
                 )
+
+    def now(self) -> Nanos:
+        """The batch's own time; 0 before it runs."""
+        return Nanos(0) if self._run is None else self._run.now()
 
     # -- steering a running batch ---------------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ def main() -> None:
     sys.exit(_outcome(sys.argv[1:]))
 
 
-def _outcome(arguments: list[str]) -> int:
+def _outcome(arguments: list[str]) -> int:  # noqa: PLR0911 - one line for each kind of end
     try:
         done = app(arguments, standalone_mode=False)
     except click.exceptions.Abort:

@@ -1,0 +1,375 @@
+"""From words to objects: settings, engines, environments, suites. Every name that a user writes is resolved here."""
+
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+
+from headway.adapters.control import Order, listening
+from headway.adapters.engines import connect
+from headway.batch import Batch, Result, Sample, Slots, Timeouts
+from headway.batch.running import Solve
+from headway.config import EngineSettings, EnvironmentSettings, Settings, load
+from headway.core.policy import Retries
+from headway.core.progress import Snapshot, snapshot
+from headway.core.units import nanos
+from headway.errors import ConfigError, FailureKind
+from headway.journal import SUFFIX, read
+from headway.policies.presets import NAMES
+from headway.ports import Engine, Environment
+from headway.views.terminal import LiveView
+
+Say = Callable[[str], None]
+
+
+class Work(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be run: a suite or a task file, and which part of it. Kept in the journal for ``resume``.
+
+    ``salt`` keeps the prefixes of this run apart from those of others in an engine's cache (vLLM's ``cache_salt``).
+    """
+
+    what: str
+    limit: int | None = None
+    ids: str | None = None
+    repeats: int = 1
+    agent: str = ""
+    inject_latency: bool = False
+    salt: str | None = None
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """Work made ready: samples, who solves them, where, and how the results are summed up.
+
+    ``places`` by environment name; ``label`` must stand beside every figure that rests on it; ``notes`` are for people.
+    """
+
+    samples: list[Sample]
+    solve: Solve
+    places: dict[str, Environment]
+    score: Callable[[Sequence[Result]], dict[str, Any] | None]
+    label: str = ""
+    notes: tuple[str, ...] = ()
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a run ended, as ``--json`` prints it."""
+
+    journal: str
+    policy: str
+    samples: int
+    finished: int
+    failed: int
+    recalled: int
+    makespan_s: float | None
+    label: str
+    score: dict[str, Any] | None
+    failures: dict[str, str]
+    summary: Snapshot
+
+
+# -- settings -----------------------------------------------------------------------------------------------
+
+
+def settings(file: Path | None, flags: Mapping[str, Any]) -> Settings:
+    """Read the config file and lay the flags over it. Raises: ``ConfigError``."""
+    laid = {key: value for key, value in flags.items() if key not in _ENGINE_FLAGS | {"environments", "slots"}}
+    laid["engines"] = _engine_entries(file, flags)
+    for name, slots in _environment_flags(file, flags).items():
+        laid[f"environments.{name}"] = slots
+    return load(file, laid, known=NAMES)
+
+
+_ENGINE_FLAGS = {"engines", "engine_kind", "model", "api_key_env", "ca_file", "insecure"}
+
+
+def _engine_entries(file: Path | None, flags: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    common = {"kind": flags.get("engine_kind"), **{key: flags.get(key) for key in _ENGINE_FLAGS}}
+    common = {k: v for k, v in common.items() if k not in {"engines", "engine_kind"} and v is not None}
+    urls = flags.get("engines")
+    if urls:
+        return [{"url": url, **common} for url in urls]
+    if not common or file is None:
+        return None
+    return [{**msgspec.to_builtins(engine), **common} for engine in load(file).engines]
+
+
+def _environment_flags(file: Path | None, flags: Mapping[str, Any]) -> dict[str, int]:
+    given: dict[str, int] = {}
+    for pair in flags.get("environments") or ():
+        name, equals, number = pair.partition("=")
+        if not (name and equals and number.removeprefix("-").isdecimal()):
+            raise ConfigError(f"must be NAME=SLOTS, is {pair!r}", where="--env")
+        given[name] = int(number)
+    slots = flags.get("slots")
+    if slots is not None:
+        names = list(given) or (list(load(file).environments) if file else []) or [DEFAULT]
+        if len(names) > 1:
+            raise ConfigError("--slots is for a sole environment", hint=f"use --env NAME=N for: {', '.join(names)}")
+        given[names[0]] = slots
+    return given
+
+
+DEFAULT = "default"
+"""Stands for the sole environment of whatever is run, until that is known."""
+
+
+def recalled(journal: Path, flags: Mapping[str, Any]) -> tuple[Work, Settings]:
+    """What a journal was started with; flags given now win. Raises: ``ConfigError``."""
+    header = read(journal).header
+    try:
+        work = msgspec.convert(header.source, Work)
+        was = msgspec.convert(header.settings, Settings)
+    except msgspec.ValidationError as error:
+        hint = "resume it from the program that wrote it"
+        raise ConfigError("was not written by `headway run`", where=str(journal), hint=hint) from error
+    if flags.get("engines"):
+        model = was.engines[0] if was.engines else EngineSettings(url="")
+        engines = tuple(msgspec.structs.replace(model, url=url.rstrip("/")) for url in flags["engines"])
+        was = msgspec.structs.replace(was, engines=engines)
+    changed = {n: EnvironmentSettings(slots=s) for n, s in _environment_flags(None, flags).items()}
+    return work, msgspec.structs.replace(was, environments={**was.environments, **changed})
+
+
+def api_key(variable: str | None) -> str | None:
+    """The key that an environment variable holds. Raises: ``ConfigError`` if it holds none."""
+    return None if variable is None else EngineSettings(url="engine", api_key_env=variable).api_key(os.environ)
+
+
+# -- running ------------------------------------------------------------------------------------------------
+
+
+def execute(work: Work, chosen: Settings, journal: Path | None, *, resume: bool, say: Say, quiet: bool) -> Outcome:
+    """Run to the end, with live progress unless ``quiet``. Raises: ``HeadwayError``."""
+    if not chosen.engines:
+        raise ConfigError("no engine is given", where="--engine", hint="--engine http://HOST:PORT, once for each")
+    path = journal or Path(chosen.journal or _fresh_name(work.what))
+    return anyio.run(_execute, work, chosen, path, resume, say, quiet)
+
+
+def _fresh_name(what: str) -> str:
+    return f"{Path(what).stem}-{time.strftime('%Y%m%d-%H%M%S')}{SUFFIX}"
+
+
+async def _execute(
+    work: Work,
+    chosen: Settings,
+    path: Path,
+    resume: bool,
+    say: Say,
+    quiet: bool,
+) -> Outcome:
+    engines = [_engine(engine) for engine in chosen.engines]
+    async with _closing(engines):
+        prepared = await prepare(work, chosen, engines)
+        for line in (*prepared.notes, prepared.label):
+            if line:
+                say(line)
+        environments = _environments(chosen, prepared)
+        batch = Batch(
+            engines,
+            environments,
+            policy=chosen.policy,
+            concurrency="auto" if chosen.concurrency is None else chosen.concurrency,
+            journal=path,
+            resume=resume,
+            seed=chosen.seed,
+            timeouts=Timeouts(chosen.timeouts.turn, chosen.timeouts.action, chosen.timeouts.sample),
+            retries=_retries(chosen),
+            error_budget=chosen.error_budget,
+            request_fields={} if work.salt is None else {"cache_salt": work.salt},
+            source=msgspec.to_builtins(work),
+            settings=chosen.plain(),
+        )
+        say(f"journal: {path} (if this is interrupted: headway resume {path})")
+        results = await _watched(batch, prepared, path, quiet=quiet)
+    return _outcome(batch, prepared, results, path, chosen.policy)
+
+
+async def _watched(batch: Batch, prepared: Prepared, path: Path, *, quiet: bool) -> list[Result]:
+    results: list[Result] = []
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(listening(path, lambda order: _obey(batch, order)))
+        view = None if quiet else stack.enter_context(LiveView(f"{path.stem}: {len(prepared.samples)} samples"))
+        tasks = await stack.enter_async_context(anyio.create_task_group())
+        if view is not None:
+            tasks.start_soon(_refresh, view, batch)
+        async with batch.stream(prepared.solve, prepared.samples) as stream:
+            async for result in stream:
+                results.append(result)  # noqa: PERF401 - they come one by one
+        tasks.cancel_scope.cancel()
+    return results
+
+
+async def _refresh(view: LiveView, batch: Batch) -> None:
+    while True:
+        view.update(batch.progress, batch.now())
+        await anyio.sleep(0.25)
+
+
+async def _obey(batch: Batch, order: Order) -> None:
+    match order.verb:
+        case "pause":
+            await batch.pause()
+        case "resume":
+            await batch.resume()
+        case "cancel":
+            await batch.cancel(order.argument)
+        case "slots":
+            name, _, number = order.argument.partition("=")
+            await batch.set_slots(name, _number(number, order.argument))
+        case "concurrency":
+            lifted = order.argument == "none"
+            await batch.set_concurrency(None if lifted else _number(order.argument, order.argument))
+
+
+def _number(text: str, where: str) -> int:
+    if not text.isdecimal():
+        raise ConfigError(f"needs a number, is {text!r}", where=where)
+    return int(text)
+
+
+@asynccontextmanager
+async def _closing(engines: Sequence[Engine]) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        with anyio.CancelScope(shield=True):
+            for engine in engines:
+                await engine.close()
+
+
+def _engine(chosen: EngineSettings) -> Engine:
+    return connect(
+        chosen.url,
+        kind=chosen.kind,
+        model=chosen.model,
+        api_key=chosen.api_key(os.environ),
+        ca_file=chosen.ca_file,
+        insecure=chosen.insecure,
+    )
+
+
+def _environments(chosen: Settings, prepared: Prepared) -> dict[str, Slots]:
+    """Slots from the settings, places from the suite; a sole environment may go by the default name."""
+    known = dict(chosen.environments)
+    if DEFAULT in known and len(prepared.places) == 1:
+        (sole,) = prepared.places
+        known[sole] = known.pop(DEFAULT)
+    for name in known:
+        if name not in prepared.places:
+            has = ", ".join(prepared.places) or "none"
+            raise ConfigError(f"there is no environment {name!r} here", where="--env", hint=f"there are: {has}")
+    missing = [name for name in prepared.places if name not in known]
+    if missing:
+        raise ConfigError(f"no slots given for {missing[0]!r}", where="--env", hint=f"--env {missing[0]}=8")
+    return {n: Slots(e.slots, prepared.places[n], e.instances, e.create_rate) for n, e in known.items()}
+
+
+def _retries(chosen: Settings) -> Retries:
+    attempts: dict[FailureKind, int] = msgspec.convert(chosen.retry.attempts, dict[FailureKind, int])
+    return Retries({**Retries().attempts, **attempts}, nanos(chosen.retry.first), nanos(chosen.retry.longest))
+
+
+def _outcome(batch: Batch, prepared: Prepared, results: list[Result], path: Path, policy: str) -> Outcome:
+    summary = snapshot(batch.progress)
+    return Outcome(
+        journal=str(path),
+        policy=policy,
+        samples=len(prepared.samples),
+        finished=sum(result.ok for result in results),
+        failed=sum(not result.ok for result in results),
+        recalled=sum(result.recalled for result in results),
+        makespan_s=summary.makespan_s,
+        label=prepared.label,
+        score=prepared.score(results),
+        failures={result.id: result.failure for result in results if result.failure is not None},
+        summary=summary,
+    )
+
+
+# -- what can be run ----------------------------------------------------------------------------------------
+
+
+async def prepare(work: Work, chosen: Settings, engines: Sequence[Engine]) -> Prepared:
+    """Make work ready. Raises: ``ConfigError`` for a suite, file, agent or sample that is not there."""
+    makers: dict[str, Callable[[Work, Settings, Sequence[Engine]], Awaitable[Prepared]]] = {"bfcl": _bfcl}
+    maker = makers.get(work.what)
+    if maker is None and not work.what.endswith(".jsonl"):
+        raise ConfigError(
+            f"there is no suite {work.what!r}", hint=f"suites: {', '.join(makers)}; or a file TASKS.jsonl"
+        )
+    return await (maker or _tasks)(work, chosen, engines)
+
+
+def _chosen_samples(work: Work, samples: list[Sample]) -> list[Sample]:
+    if work.ids is not None:
+        wanted = [name.strip() for name in work.ids.split(",") if name.strip()]
+        by_id = {sample.id: sample for sample in samples}
+        strangers = [name for name in wanted if name not in by_id]
+        if strangers:
+            raise ConfigError(f"there is no sample {strangers[0]!r}", where="--ids")
+        samples = [by_id[name] for name in wanted]
+    if work.limit is not None:
+        if work.limit < 1:
+            raise ConfigError(f"must be at least 1, is {work.limit}", where="--limit")
+        samples = samples[: work.limit]
+    if work.repeats < 1:
+        raise ConfigError(f"must be at least 1, is {work.repeats}", where="--repeats")
+    if work.repeats == 1:
+        return samples
+    replace = msgspec.structs.replace
+    return [replace(s, id=f"{s.id}#{n}", group=s.group or s.id) for s in samples for n in range(work.repeats)]
+
+
+async def _tasks(work: Work, chosen: Settings, engines: Sequence[Engine]) -> Prepared:
+    from headway.adapters.environments import Sandbox
+    from headway.suites import tasks
+
+    if work.agent:
+        raise ConfigError(f"task files have one agent, not {work.agent!r}", where="--agent")
+    if work.inject_latency:
+        raise ConfigError("only the suite bfcl knows it", where="--inject-latency")
+    samples = _chosen_samples(work, tasks.load(Path(work.what)))
+    wrong = await tasks.too_long(samples, engines)
+    if wrong is not None:
+        raise ConfigError(wrong, where=work.what, hint="an engine with a longer context can take it")
+    names = [name if name != DEFAULT else "bash" for name in chosen.environments]
+    if len(names) > 1:
+        raise ConfigError("task files use one environment", where="--env", hint=f"given: {', '.join(names)}")
+    places: dict[str, Environment] = {name: Sandbox(name) for name in names}
+    agent = tasks.ShellAgent(names[0] if names else None)
+    return Prepared(samples, agent.solve, places, lambda _: None)
+
+
+async def _bfcl(work: Work, chosen: Settings, engines: Sequence[Engine]) -> Prepared:  # noqa: ARG001 - as every maker
+    from headway.core.units import Nanos
+    from headway.suites import bfcl
+
+    if work.agent not in {"", "scripted", "model"}:
+        raise ConfigError(f"must be scripted or model, is {work.agent!r}", where="--agent")
+    contexts = [(await engine.join(Nanos(0))).max_context for engine in engines]
+    known = [context for context in contexts if context is not None]
+    most = max(known) if len(known) == len(contexts) else None
+    tasks = bfcl.load_tasks(bfcl.CATEGORIES)
+    fitted = bfcl.fit(tasks, most)
+    samples = _chosen_samples(work, bfcl.samples(fitted.fitting))
+    delay = bfcl.InjectedLatency() if work.inject_latency else None
+    agent = (
+        bfcl.ModelAgent(max_context=most, latency=delay) if work.agent == "model" else bfcl.ScriptedAgent(latency=delay)
+    )
+
+    def score(results: Sequence[Result]) -> dict[str, Any]:
+        values = [msgspec.convert(r.value, bfcl.BfclResult) for r in results if r.ok]
+        played = {sample.data.id: sample.data for sample in samples}
+        scores = bfcl.score(values, tasks=list(played.values())) if work.repeats == 1 else None
+        mean = sum(value.score for value in values) / len(samples)
+        return {"mean": mean, "by_category": scores.categories if scores else None}
+
+    notes = (fitted.line,) if fitted.line else ()
+    label = delay.label if delay else ""
+    return Prepared(samples, agent.solve, {bfcl.ENVIRONMENT: bfcl.environment()}, score, label, notes)

@@ -4,14 +4,16 @@ Exit codes: 0 fine; 1 something outside failed; 2 something you wrote can't be u
 """
 
 import sys
-from typing import Annotated
+from typing import Annotated, cast
 
-import click
 import typer
 
 from headway.cli import control, engine, report, run
 from headway.errors import BoundaryError, ConfigError, HeadwayError
 from headway.version import __version__
+
+_UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
+"""What typer raises for flags and arguments that it can't read; it has no public name of its own."""
 
 app = typer.Typer(
     name="headway",
@@ -41,9 +43,9 @@ def main() -> None:
 def _outcome(arguments: list[str]) -> int:  # noqa: PLR0911 - one line for each kind of end
     try:
         done = app(arguments, standalone_mode=False)
-    except click.exceptions.Abort:
+    except typer.Abort:
         return 130
-    except click.ClickException as error:
+    except _UsageError as error:
         return _complain(error.format_message().replace("\n", " "), 2)
     except ConfigError as error:
         return _complain(str(error), 2)

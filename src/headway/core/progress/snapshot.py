@@ -9,6 +9,7 @@ from heapq import nlargest
 import msgspec
 
 from headway.core.progress.fold import Progress
+from headway.core.progress.outlook import eta
 from headway.core.progress.records import Chain, Engine, Environment, Phase, State
 from headway.core.units import Nanos, seconds
 
@@ -139,7 +140,8 @@ class ChainSnapshot(msgspec.Struct, frozen=True):
 class Snapshot(msgspec.Struct, frozen=True):
     """A batch at one moment.
 
-    ``makespan_s``: first admission to last finish, so far while not ``complete``. ``time_to_s``: to that percentage of
+    ``makespan_s``: first admission to last finish, so far while not ``complete``. ``eta_s``: an estimate
+    of what is left. ``time_to_s``: to that percentage of
     all samples done; None: not reached. ``phases_s``: trajectory time, all attempts. ``cached_share``: of all prompt
     tokens. ``downtime_s``: between coordinators, in no other number.
     """
@@ -148,6 +150,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     paused: bool
     samples: SampleCounts
     makespan_s: float | None
+    eta_s: float | None
     time_to_s: dict[str, float | None]
     phases: PhaseCounts
     phases_s: PhaseSeconds
@@ -191,6 +194,7 @@ def snapshot(progress: Progress, *, now: Nanos | None = None, chains: int = 10) 
         paused=progress.paused,
         samples=SampleCounts(len(progress.chains), counts[0], counts[1], counts[2], counts[3], done),
         makespan_s=_makespan(progress, at, complete=complete),
+        eta_s=_eta(progress, at, complete=complete),
         time_to_s={str(part): _time_to(progress, part) for part in PARTS},
         phases=PhaseCounts(*progress.population),
         phases_s=PhaseSeconds(*(_s(progress.spent(phase, at)) for phase in Phase)),
@@ -225,6 +229,11 @@ def _makespan(progress: Progress, at: int, *, complete: bool) -> float | None:
     if first is None:
         return None
     return _s((progress.done_at[-1] if complete else at) - first)
+
+
+def _eta(progress: Progress, at: int, *, complete: bool) -> float | None:
+    left = None if complete else eta(progress, at)
+    return None if left is None else seconds(left)
 
 
 def _time_to(progress: Progress, part: int) -> float | None:

@@ -20,6 +20,9 @@ Verdict = Literal["ok", "warn", "fail"]
 _PROMPT_WORDS = 700  # each some tokens long
 _LONG_ANSWER = 4096
 _LOOK = 0.25
+_LOOK_AFTER = 1.5
+"""Seconds between looks after a cancellation: llama.cpp notices a closed connection only when left alone for one."""
+
 _FREE_WITHIN = 10.0
 
 _HINTS: Mapping[tuple[str, str], str] = {
@@ -194,7 +197,7 @@ async def _cancellation(engine: OpenAIEngine, joined: EngineJoined) -> Check:
         del body["ignore_eos"]
     turn = asyncio.create_task(_turn(engine, TurnRequest(body)))
     try:
-        seen = await _until(engine, lambda running: running > 0, turn)
+        seen = await _until(engine, lambda running: running > 0, turn, every=_LOOK)
     finally:
         turn.cancel()
         await asyncio.wait([turn])
@@ -202,13 +205,15 @@ async def _cancellation(engine: OpenAIEngine, joined: EngineJoined) -> Check:
         return Check("cancellation", "warn", f"can't be checked: {error}")
     if not seen:
         return Check("cancellation", "warn", "can't be checked: the engine does not say what it runs")
-    if await _until(engine, lambda running: running == 0, None):
+    if await _until(engine, lambda running: running == 0, None, every=_LOOK_AFTER):
         return Check("cancellation", "ok", "stops working on a cancelled request")
     line = f"still at work {_FREE_WITHIN:g} s after a request was cancelled"
     return Check("cancellation", "warn", line, "is somebody else using it? Else cancelled work will hold its cache")
 
 
-async def _until(engine: OpenAIEngine, true: Callable[[int], bool], turn: asyncio.Task[TurnAnswer] | None) -> bool:
+async def _until(
+    engine: OpenAIEngine, true: Callable[[int], bool], turn: asyncio.Task[TurnAnswer] | None, *, every: float
+) -> bool:
     """Ask the engine until ``true`` of its running requests; False when it does not say, or not in time."""
     try:
         async with asyncio.timeout(_FREE_WITHIN):
@@ -218,7 +223,7 @@ async def _until(engine: OpenAIEngine, true: Callable[[int], bool], turn: asynci
                     return False
                 if true(sampled.running):
                     return True
-                await asyncio.sleep(_LOOK)
+                await asyncio.sleep(every)
     except TimeoutError:
         pass
     return False

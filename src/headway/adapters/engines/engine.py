@@ -156,6 +156,8 @@ def _unusable(where: str, error: EngineError) -> ConfigError | EngineError:
             )
         case "invalid" | "error":
             return ConfigError(f"not an OpenAI-compatible engine: {error}", where=where, hint="is the URL right?")
+        case "auth" if "certificate" in str(error):
+            return ConfigError(str(error), hint="give its CA file, or switch checking off")
         case "auth":
             return ConfigError("the engine refuses the key", where=where, hint="give the key it was started with")
         case "overloaded" | "timeout":

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import os
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
@@ -138,6 +139,8 @@ class Wire:
             seen = SimpleNamespace(reused=False, answered=False)
             try:
                 return await self._once(method, path, data, limit, seen)
+            except aiohttp.ClientConnectorCertificateError as error:
+                raise EngineError(f"{self.base}: {_line(error.certificate_error)}", kind="auth") from error
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
                 if not left or not seen.reused or seen.answered:
                     raise self._lost(error) from error
@@ -210,5 +213,8 @@ def _said(body: bytes) -> str:
 
 
 def _line(error: Exception) -> str:
-    text = " ".join(str(error).split())
+    if isinstance(error, aiohttp.ClientConnectorError):
+        error = error.os_error
+    number = error.errno if isinstance(error, OSError) else None
+    text = " ".join((os.strerror(number) if number and number > 0 else str(error)).split())
     return text or type(error).__name__

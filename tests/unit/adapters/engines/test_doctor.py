@@ -18,8 +18,10 @@ def check(findings, name):
 
 
 @pytest.fixture
-def examine(play, story):
+def examine(play, story, monkeypatch):
     """Play an engine that works and counts, with routes replaced, and look it over."""
+
+    monkeypatch.setattr(doctor, "_LOOK_AFTER", 0.02)
 
     async def run(kind, routes=None, *, deaf=False, quick=None):
         played = await play(kind, routes)

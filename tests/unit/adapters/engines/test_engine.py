@@ -1,9 +1,13 @@
 """Each kind of engine, as it speaks on the wire."""
 
 import contextlib
+import shutil
 import socket
+import ssl
+import subprocess
 
 import pytest
+from aiohttp import web
 
 from headway.adapters.engines import KINDS, connect
 from headway.core.facts import EngineJoined, EngineSampled
@@ -107,7 +111,7 @@ async def test_nobody_there_is_one_clear_line():
         async with engine_at(url) as engine:
             with pytest.raises(ConfigError, match="no engine answers") as caught:
                 await engine.join(AT)
-    assert str(caught.value).startswith(url)
+    assert str(caught.value).startswith(f"{url}: no engine answers: Connection refused")
     assert "headway engine up" in str(caught.value)
 
 
@@ -120,6 +124,40 @@ async def test_not_an_engine_is_one_clear_line(play, listing):
 
 async def test_a_wrong_key_is_one_clear_line(play):
     assert "key" in await complaint(play, "openai", {"/v1/models": (401, {}, "")})
+
+
+@pytest.fixture
+def certificate(tmp_path):
+    """A certificate for 127.0.0.1 that only its owner vouches for, and a server's context with it."""
+    if shutil.which("openssl") is None:
+        pytest.skip("makes a certificate with openssl")
+    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
+    make = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
+    subprocess.run([*make.split(), "-keyout", key, "-out", cert], check=True, capture_output=True)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(cert, key)
+    return str(cert), context
+
+
+async def test_a_certificate_nobody_vouches_for(certificate):
+    ca_file, context = certificate
+
+    async def listing(_request):
+        return web.json_response({"data": [{"id": "m"}]})
+
+    app = web.Application()
+    app.router.add_get("/v1/models", listing)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+    url = f"https://127.0.0.1:{runner.addresses[0][1]}"
+    async with engine_at(url) as engine:
+        with pytest.raises(ConfigError, match=r"certificate.*CA file"):
+            await engine.join(AT)
+    for how in ({"ca_file": ca_file}, {"insecure": True}):
+        async with engine_at(url, **how) as engine:
+            assert (await engine.join(AT)).kind == "openai"
+    await runner.cleanup()
 
 
 async def test_a_wrong_model_names_the_nearest(play):

@@ -215,6 +215,6 @@ def _said(body: bytes) -> str:
 def _line(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
         error = error.os_error
-    number = error.errno if isinstance(error, OSError) else None
+    number = error.errno if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) else None
     text = " ".join((os.strerror(number) if number and number > 0 else str(error)).split())
     return text or type(error).__name__

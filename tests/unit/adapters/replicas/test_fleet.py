@@ -84,7 +84,7 @@ def test_an_early_death_shows_the_log_and_a_hint(base_port):
 
 
 def test_one_that_never_gets_ready_is_stopped(base_port, monkeypatch):
-    monkeypatch.setattr(fleet, "_PATIENCE", 0.3)
+    monkeypatch.setattr(fleet, "_PATIENCE", 2.0)
     monkeypatch.setattr(fleet, "_SAY", 0.0)
     said = []
     with pytest.raises(BoundaryError, match="not ready after"):

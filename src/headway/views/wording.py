@@ -59,7 +59,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int = 80) -
 
 def listed(counts: dict[str, int]) -> str:
     """``3 timeout, 1 lost``."""
-    return ", ".join(f"{amount} {name}" for name, amount in counts.items())
+    return ", ".join(f"{amount:,} {name}" for name, amount in counts.items())
 
 
 def plural(amount: int, noun: str) -> str:

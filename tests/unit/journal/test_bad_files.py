@@ -156,3 +156,10 @@ def test_damage_inside_is_found_before_a_batch_goes_on(tmp_path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(ConfigError, match="is damaged: "):
         journal.open_resume(path)
+
+
+def test_results_that_repeat_are_damage_and_no_endless_stream(tmp_path: Path) -> None:
+    twice = "CREATE VIEW results AS SELECT 5 AS id, 'a' AS trajectory, x'00' AS result UNION ALL SELECT 5, 'b', x'00'"
+    path = sql(good(tmp_path / "run.headway"), "DROP TABLE results", twice)
+    with pytest.raises(ConfigError, match="is damaged: its results are out of order"):
+        list(journal.results(path))

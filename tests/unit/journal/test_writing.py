@@ -292,3 +292,21 @@ def test_ownership_survives_those_who_only_ask_and_those_who_leave(path: Path, m
     assert not happens
     assert journal.owner(path) == os.getpid()
     recorder.shut()
+
+
+def test_closing_gives_up_on_a_disk_that_takes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headway.journal.writer._CLOSE_LIMIT", 0.05)
+    other = sqlite3.connect(written(path), isolation_level=None)
+
+    async def main() -> None:
+        recorder = journal.open_resume(path)
+        other.execute("BEGIN IMMEDIATE")
+        recorder.append(Woke(Nanos(9)), [])
+        with pytest.raises(JournalError, match="took no write"):
+            await recorder.close()
+        other.execute("ROLLBACK")
+        recorder._thread.join()
+
+    anyio.run(main)
+    other.close()
+    assert len(list(journal.read(path).rows)) == len(FACTS) + 1

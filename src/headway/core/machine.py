@@ -37,7 +37,7 @@ from headway.core.facts import (
     Woke,
 )
 from headway.core.policy import Policies
-from headway.core.world import Doing, Trajectory, World
+from headway.core.world import Doing, Stream, Trajectory, World
 from headway.errors import RefusedFact
 
 
@@ -66,7 +66,7 @@ class Machine:
                 self._action_finished(fact)
             case TurnRequested():
                 stream = self.world.request_turn(self.world.trajectories[fact.trajectory], fact)
-                self._dispatch.place(stream)
+                self._dispatch.turns.place(stream)
             case SampleSubmitted():
                 self._dispatch.submitted(self.world.submit(fact))
             case TrajectoryFinished():
@@ -130,23 +130,23 @@ class Machine:
         engine = stream.engine
         self.world.finish_turn(stream, fact)
         if engine is not None:
-            self._dispatch.went_idle(stream, engine)
-            self._dispatch.retry_turns(engine)
+            self._dispatch.turns.went_idle(stream, engine)
+        self._dispatch.learnt()
 
     def _turn_failed(self, fact: TurnFailed) -> None:
         trajectory = self.world.trajectories[fact.trajectory]
         stream = trajectory.streams[fact.stream]
         engine = stream.engine
-        self.world.stop_turn(stream)
+        self._stop_turn(stream)
         if self.policies.retries.again(fact.kind, stream.tries):
             trajectory.attempt += 1
-            self._dispatch.back_off(stream, fact.retry_after)
+            self._dispatch.turns.back_off(stream, fact.retry_after)
         else:
             stream.doing = Doing.NOTHING
             reason = f"{fact.kind} after {stream.tries} tries: {fact.cause}"
             self._dispatch.emit(Reject(fact.trajectory, "turn", reason, fact.stream, fact.turn))
         if engine is not None:
-            self._dispatch.retry_turns(engine)
+            self._dispatch.turns.retry(engine)
 
     def _turn_withdrawn(self, fact: TurnWithdrawn) -> None:
         stream = self.world.trajectories[fact.trajectory].streams[fact.stream]
@@ -155,10 +155,14 @@ class Machine:
         self._dispatch.forget(stream)
         if running and engine is not None:
             self._dispatch.emit(CancelTurn(fact.trajectory, fact.stream, fact.turn, stream.attempt, engine.id))
-            self.world.stop_turn(stream)
+            self._stop_turn(stream)
         stream.doing = Doing.NOTHING
         if running and engine is not None:
-            self._dispatch.retry_turns(engine)
+            self._dispatch.turns.retry(engine)
+
+    def _stop_turn(self, stream: Stream) -> None:
+        self.world.stop_turn(stream)
+        self._dispatch.turns.resort(stream.trajectory)
 
     # -- actions --------------------------------------------------------------------------------------------
 
@@ -170,7 +174,7 @@ class Machine:
             reason = f"it may not act in {fact.environment!r} (it may in: {', '.join(sorted(scope)) or 'none'})"
             self._dispatch.emit(Reject(fact.trajectory, "action", reason, fact.stream, fact.action))
         else:
-            self._dispatch.wait_for_slot(self.world.request_action(trajectory, fact))
+            self._dispatch.slots.wait(self.world.request_action(trajectory, fact))
 
     def _action_finished(self, fact: ActionFinished) -> None:
         trajectory = self.world.trajectories[fact.trajectory]
@@ -180,7 +184,7 @@ class Machine:
         trajectory.attained += fact.service
         trajectory.group.actions += 1
         self._dispatch.progressed(trajectory)
-        self._dispatch.retry_actions(action.environment)
+        self._dispatch.slots.retry(action.environment)
 
     def _action_failed(self, fact: ActionFailed) -> None:
         trajectory = self.world.trajectories[fact.trajectory]
@@ -188,13 +192,13 @@ class Machine:
         if fact.kind == "lost" and self.policies.retries.again("lost", action.tries):
             self.world.suspend_action(action)
             trajectory.attempt += 1
-            self._dispatch.wait_for_slot(action)
+            self._dispatch.slots.wait(action)
         else:
             self.world.close_action(action)
             if fact.kind == "lost":
                 reason = f"lost after {action.tries} tries: {fact.cause}"
                 self._dispatch.emit(Reject(fact.trajectory, "action", reason, fact.stream, fact.action))
-        self._dispatch.retry_actions(action.environment)
+        self._dispatch.slots.retry(action.environment)
 
     def _action_withdrawn(self, fact: ActionWithdrawn) -> None:
         action = self.world.trajectories[fact.trajectory].actions[fact.action]
@@ -221,7 +225,6 @@ class Machine:
             dispatch.forget(stream)
         for action in trajectory.actions.values():
             dispatch.forget(action)
-        environments = self.world.scope(trajectory)
         if again:
             self.world.restart(trajectory)
             dispatch.submitted(trajectory)
@@ -229,9 +232,8 @@ class Machine:
             self.world.end(trajectory, finished=finished)
         dispatch.progressed(trajectory)
         for engine in engines.values():
-            dispatch.retry_turns(engine)
-        for environment in environments:
-            dispatch.retry_actions(environment)
+            dispatch.turns.retry(engine)
+        dispatch.slots.retry_all()
         dispatch.admit()
 
     def _engine_lost(self, fact: EngineLost) -> None:
@@ -247,6 +249,7 @@ class Machine:
                 self._dispatch.forget(stream)
                 homeless.append(stream)
             self.world.leave(stream)
-        self._dispatch.engine_lost(engine)
+            self._dispatch.turns.resort(stream.trajectory)
+        self._dispatch.turns.engine_lost(engine)
         for stream in homeless:
-            self._dispatch.place(stream)
+            self._dispatch.turns.place(stream)

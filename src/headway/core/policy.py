@@ -49,7 +49,10 @@ class Residency(Protocol):
     """How much may live in one engine's cache at once?"""
 
     def fits(self, engine: EngineState, need: int) -> bool:
-        """May a stream that is not resident there start a turn that needs ``need`` tokens?"""
+        """May a stream that is not resident there start a turn that needs ``need`` tokens?
+
+        What doesn't fit doesn't fit with a larger ``need`` either.
+        """
         ...
 
     def crowded(self, engine: EngineState) -> bool:

@@ -1,18 +1,24 @@
 """A waiting queue in two levels: buckets by score, members within a bucket by theirs.
 
 A bucket is what changes its urgency as a whole (a group whose forecast moved); its members keep their order
-while they wait. One change to a bucket costs one heap push, however many wait in it. Every entry also stands in
-the order of arrival, so that overtaking can be bounded: nobody is passed by more than ``overtakes`` later
+while they wait. One change to a bucket costs at most one heap push, however many wait in it. Every entry also stands
+in the order of arrival, so that overtaking can be bounded: nobody is passed by more than ``overtakes`` later
 arrivals that leave before it. Nothing here knows what the entries are.
+
+A bucket stands in the upper heap with a key that is never worse than its true one: what makes it better is pushed at
+once, what makes it worse (its best member left) is put right when it comes to the top.
 """
 
 from collections import deque
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+
+_SLACK = 64
+"""Dead entries that a heap may carry, beside as many as it has live ones, before it is swept."""
 
 
 @dataclass(slots=True, eq=False)
@@ -34,53 +40,69 @@ class Ticket(Generic[T]):
 
 @dataclass(slots=True, eq=False)
 class _Bucket(Generic[T]):
+    """``listing`` is its valid entry in the upper heap; ``heap`` may hold dead tickets, ``size`` counts live ones."""
+
     name: Hashable
     offset: float
-    version: int = 0
+    size: int = 0
+    listing: "tuple[float, int, int, _Bucket[T]] | None" = None
     heap: list[tuple[float, int, Ticket[T]]] = field(default_factory=list)
 
-    def top(self) -> Ticket[T] | None:
+    def top(self) -> Ticket[T]:
+        """The best member of a bucket that is not empty."""
         heap = self.heap
-        while heap and not heap[0][2].waiting:
+        while not heap[0][2].waiting:
             heappop(heap)
-        return heap[0][2] if heap else None
+        return heap[0][2]
+
+    def sweep(self) -> None:
+        if len(self.heap) > _SLACK + 2 * self.size:
+            self.heap = [entry for entry in self.heap if entry[2].waiting]
+            heapify(self.heap)
 
 
 class WaitingQueue(Generic[T]):
-    """Entries by (bucket offset + member score, arrival), smallest first, with bounded overtaking."""
+    """Entries by (bucket offset + member score, arrival), smallest first, with bounded overtaking.
 
-    __slots__ = ("_arrivals", "_buckets", "_departures", "_heap", "_order", "_overtakes", "_size")
+    ``departures`` counts entries that left or passed all others, ``moves`` changes of a bucket's offset.
+    """
+
+    __slots__ = ("_arrivals", "_buckets", "_heap", "_listings", "_order", "_overtakes", "_size", "departures", "moves")
 
     def __init__(self, overtakes: int, arrivals: Iterator[int]) -> None:
         """``arrivals`` numbers the entries; queues that share it can compare the age of theirs."""
+        self.departures = 0
+        self.moves = 0
         self._overtakes = overtakes
         self._buckets: dict[Hashable, _Bucket[T]] = {}
         self._heap: list[tuple[float, int, int, _Bucket[T]]] = []
+        self._listings = 0
         self._order: deque[Ticket[T]] = deque()
         self._arrivals = arrivals
-        self._departures = 0
         self._size = 0
 
     def __len__(self) -> int:
         return self._size
 
-    def __contains__(self, bucket: Hashable) -> bool:
-        return bucket in self._buckets
+    def __iter__(self) -> Iterator[T]:
+        """What waits, oldest first."""
+        return (ticket.item for ticket in self._order if ticket.waiting)
 
     def push(self, item: T, bucket: Hashable, offset: float, member: float) -> Ticket[T]:
         """Add an entry; ``offset`` is the bucket's score as of now."""
         home = self._buckets.get(bucket)
         if home is None:
             home = self._buckets[bucket] = _Bucket(bucket, offset)
-        moved = home.offset != offset
-        home.offset = offset
-        due = self._departures + self._size + self._overtakes
-        ticket = Ticket(item, member, next(self._arrivals), home, due)
+        elif home.offset != offset:
+            home.offset = offset
+            self.moves += 1
+        arrival = next(self._arrivals)
+        ticket = Ticket(item, member, arrival, home, self.departures + self._size + self._overtakes)
         self._size += 1
-        heappush(home.heap, (member, ticket.arrival, ticket))
+        home.size += 1
+        heappush(home.heap, (member, arrival, ticket))
         self._order.append(ticket)
-        if moved or home.top() is ticket:
-            self._list(home)
+        self._list(home)
         return ticket
 
     def rekey(self, bucket: Hashable, offset: float) -> None:
@@ -88,68 +110,95 @@ class WaitingQueue(Generic[T]):
         home = self._buckets.get(bucket)
         if home is not None and home.offset != offset:
             home.offset = offset
+            self.moves += 1
             self._list(home)
 
     def remove(self, ticket: Ticket[T]) -> None:
         """Take an entry out, served or given up."""
         ticket.waiting = False
         self._size -= 1
-        self._departures += 1
-        if ticket.bucket.top() is None:
-            ticket.bucket.version += 1
-            self._buckets.pop(ticket.bucket.name, None)
+        self.departures += 1
+        bucket = ticket.bucket
+        bucket.size -= 1
+        if not bucket.size:
+            bucket.listing = None
+            del self._buckets[bucket.name]
         else:
-            self._list(ticket.bucket)
+            bucket.sweep()
         order = self._order
         while order and not order[0].waiting:
             order.popleft()
 
+    def passed(self) -> None:
+        """Somebody from another queue was served though the first one here could have been."""
+        self.departures += 1
+
     def due(self) -> Ticket[T] | None:
         """The oldest entry, if it has been overtaken as often as is allowed: nobody may pass it now."""
-        if self._order and self._departures >= self._order[0].due:
+        if self._order and self.departures >= self._order[0].due:
             return self._order[0]
         return None
 
     def first(self) -> Ticket[T] | None:
         """The entry to serve next: the one that is due, else the best. It stays in the queue."""
-        return self.due() or next(self.best(1), None)
+        if not self._size:
+            return None
+        oldest = self._order[0]
+        return oldest if self.departures >= oldest.due else self._best()
 
     def best(self, window: int) -> Iterator[Ticket[T]]:
-        """Up to ``window`` entries, best first. The caller may remove what it was just given."""
-        aside: list[Ticket[T]] = []
-        try:
-            for _ in range(min(window, self._size)):
-                ticket = self._take()
-                aside.append(ticket)
-                yield ticket
-        finally:
-            for ticket in aside:
-                if ticket.waiting:
-                    self._give_back(ticket)
+        """Up to ``window`` entries, best first. The queue must not change while this is read.
 
-    def _take(self) -> Ticket[T]:
+        Both heaps are walked from the top, best first; whatever is reached brings those that stand below it.
+        """
+        if not self._size:
+            return
+        upper = self._heap
+        ahead: list[tuple[float, int, int, int, _Bucket[T] | None]] = [(*upper[0][:3], 0, None)]
+        while ahead and window:
+            *_, place, inside = heappop(ahead)
+            if inside is None:
+                for below in range(2 * place + 1, min(2 * place + 3, len(upper))):
+                    heappush(ahead, (*upper[below][:3], below, None))
+                bucket = upper[place][3]
+                if bucket.listing is upper[place]:
+                    top = bucket.top()
+                    heappush(ahead, (bucket.offset + top.member, top.arrival, 0, 0, bucket))
+                continue
+            members = inside.heap
+            for below in range(2 * place + 1, min(2 * place + 3, len(members))):
+                heappush(ahead, (inside.offset + members[below][0], members[below][1], 0, below, inside))
+            ticket = members[place][2]
+            if ticket.waiting:
+                window -= 1
+                yield ticket
+
+    def _best(self) -> Ticket[T]:
         heap = self._heap
         while True:
-            _, _, version, bucket = heap[0]
-            if version == bucket.version and (ticket := bucket.top()) is not None:
-                break
-            heappop(heap)
-        heappop(bucket.heap)
-        self._list(bucket)
-        return ticket
-
-    def _give_back(self, ticket: Ticket[T]) -> None:
-        bucket = ticket.bucket
-        heappush(bucket.heap, (ticket.member, ticket.arrival, ticket))
-        self._buckets[bucket.name] = bucket
-        self._list(bucket)
+            entry = heap[0]
+            bucket = entry[3]
+            if bucket.listing is not entry:
+                heappop(heap)
+                continue
+            top = bucket.top()
+            score = bucket.offset + top.member
+            if score == entry[0] and top.arrival == entry[1]:
+                return top
+            self._listings += 1
+            bucket.listing = (score, top.arrival, self._listings, bucket)
+            heapreplace(heap, bucket.listing)
 
     def _list(self, bucket: _Bucket[T]) -> None:
-        bucket.version += 1
+        """See to it that the bucket's key in the upper heap is not worse than its true one."""
         top = bucket.top()
-        if top is None:
+        score = bucket.offset + top.member
+        listing = bucket.listing
+        if listing is not None and (listing[0], listing[1]) <= (score, top.arrival):
             return
-        if len(self._heap) > 64 + 4 * len(self._buckets):
-            self._heap = [entry for entry in self._heap if entry[2] == entry[3].version]
+        if len(self._heap) > _SLACK + 4 * len(self._buckets):
+            self._heap = [entry for entry in self._heap if entry[3].listing is entry]
             heapify(self._heap)
-        heappush(self._heap, (bucket.offset + top.member, top.arrival, bucket.version, bucket))
+        self._listings += 1
+        bucket.listing = (score, top.arrival, self._listings, bucket)
+        heappush(self._heap, bucket.listing)

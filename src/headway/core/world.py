@@ -53,7 +53,10 @@ class Group:
 
 @dataclass(slots=True, eq=False)
 class Stream:
-    """One growing prompt inside a trajectory; at most one turn of it is under way."""
+    """One growing prompt inside a trajectory; at most one turn of it is under way.
+
+    ``need``: tokens of prompt and expected answer of a turn that waits or runs, ``reserved`` those of one that runs.
+    """
 
     id: StreamId
     trajectory: "Trajectory"
@@ -65,6 +68,7 @@ class Stream:
     resident: bool = False
     context: int = 0
     prompt: int = 0
+    need: int = 0
     reserved: int = 0
     max_output: int | None = None
     outputs: int = 0
@@ -311,8 +315,8 @@ class World:
             engine.idle -= stream.context
             engine.held -= 1
 
-    def start_turn(self, stream: Stream, reserve: int) -> None:
-        """The turn runs on the stream's home, which reserves ``reserve`` tokens for prompt and answer."""
+    def start_turn(self, stream: Stream) -> None:
+        """The turn runs on the stream's home, which reserves what it needs for prompt and answer."""
         engine = stream.engine
         assert engine is not None  # noqa: S101 - settle() comes first
         if stream.resident:
@@ -321,11 +325,11 @@ class World:
             stream.trajectory.present += 1
             engine.held += 1
         stream.resident = False
-        stream.reserved = reserve
+        stream.reserved = stream.need
         stream.doing = Doing.RUNNING
         stream.tries += 1
         engine.running += 1
-        engine.active += reserve
+        engine.active += stream.need
         self.turning += 1
 
     def stop_turn(self, stream: Stream) -> None:
@@ -454,6 +458,7 @@ class World:
                 fact.environment, fact.slots, fact.instances, fact.create_interval
             )
         state.slots, state.instances, state.create_interval = fact.slots, fact.instances, fact.create_interval
+        state.next_create = min(state.next_create, self.now + fact.create_interval)
         return state
 
     # -- estimates ------------------------------------------------------------------------------------------

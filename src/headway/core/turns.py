@@ -1,0 +1,290 @@
+"""Turns that wait for an engine, and whose context stays in its cache.
+
+Each engine has two lines: *returning* turns, whose trajectory is present on some engine, and *parked* ones, which
+would come in anew. Memory alone holds back the parked, so whoever is in can always go on, and finish, and leave.
+Where a place could be had by either, priority decides and the loser counts it as overtaking.
+
+Two rules keep memory from deadlock. Idle contexts are dropped, the least urgent first, when running turns outgrow the
+cache; and where nothing at all is in flight, the first turn that waits starts, whatever is counted.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from zlib import crc32
+
+from headway.core.commands import Drop, Reject, StartTurn
+from headway.core.queues import Ticket
+from headway.core.units import EngineId
+from headway.core.waiting import Item, Queue, Waiting, sooner
+from headway.core.world import Doing, EngineState, Stream, Trajectory
+
+_Idle = tuple[float, int, int, int, Stream]  # urgency and age, then what tells whether it still holds
+
+_UNLIMITED = 2**62
+
+
+@dataclass(slots=True, eq=False)
+class _Line:
+    """Turns that wait for one engine's memory, and what the last look in vain has shown.
+
+    ``least``: nobody in the window needs less; 0 where that is not known. ``last``: the score at the window's end.
+    """
+
+    queue: Queue
+    least: int = 0
+    last: float = 0.0
+    departures: int = 0
+    moves: int = 0
+
+    def joined(self, ticket: Ticket[Item], need: int) -> None:
+        """Somebody new waits here, perhaps within the window."""
+        if need < self.least and ticket.score <= self.last:
+            self.least = need
+
+    def candidate(self, fits: Callable[[int], bool], window: int) -> Ticket[Item] | None:
+        """The best within the window whose need fits; where somebody is due, that one or nobody."""
+        first = self.queue.first()
+        if first is None or fits(_need(first)):
+            return first
+        if self.queue.due() is first or (self._as_before(window) and not fits(self.least)):
+            return None
+        return self._look(fits, window)
+
+    def _as_before(self, window: int) -> bool:
+        """Are those in the window more or less the same as at the last look? Exact unless buckets moved."""
+        queue = self.queue
+        return self.least > 0 and queue.departures == self.departures and queue.moves - self.moves < window
+
+    def _look(self, fits: Callable[[int], bool], window: int) -> Ticket[Item] | None:
+        least, last, seen = _UNLIMITED, 0.0, 0
+        for ticket in self.queue.best(window):
+            need = _need(ticket)
+            if need < least:  # whoever needs more than one that didn't fit doesn't fit either
+                if fits(need):
+                    return ticket
+                least = need
+            last, seen = ticket.score, seen + 1
+        self.least, self.last = least, last if seen == window else float("inf")
+        self.departures, self.moves = self.queue.departures, self.queue.moves
+        return None
+
+
+@dataclass(slots=True, eq=False)
+class _Lane:
+    """One engine: who waits for it, and a heap of those that idle on it, least urgent first."""
+
+    engine: EngineState
+    returning: _Line
+    parked: _Line
+    idle: list[_Idle] = field(default_factory=list)
+
+    def empty(self) -> bool:
+        return not self.returning.queue and not self.parked.queue
+
+    def full(self) -> bool:
+        most = self.engine.max_running
+        return most is not None and self.engine.running >= most
+
+
+class Turns:
+    """Decides which turns run where."""
+
+    def __init__(self, waiting: Waiting) -> None:
+        self._waiting = waiting
+        self._world = waiting.world
+        self._policies = waiting.policies
+        self._lanes: dict[EngineId, _Lane] = {}
+        self._homeless = waiting.queue()
+        self._backing_off: list[tuple[int, int, Stream]] = []
+
+    # -- coming in ------------------------------------------------------------------------------------------
+
+    def place(self, stream: Stream) -> None:
+        """Find a home for a turn and start it there, or let it wait."""
+        world = self._world
+        if not world.engines:
+            self._waiting.wait(self._homeless, stream, stream.trajectory)
+            return
+        engine = self._choose(stream)
+        if engine is None:
+            stream.doing = Doing.NOTHING
+            reason = self.too_long(stream.prompt)
+            self._waiting.commands.append(Reject(stream.trajectory.id, "turn", reason, stream.id, stream.turn))
+            return
+        before = stream.engine
+        if before is not engine:
+            world.settle(stream, engine)
+            self.resort(stream.trajectory)
+        stream.need = stream.prompt + world.expected_output(stream)
+        lane = self._lanes[engine.id]
+        if lane.empty() and not world.paused and not lane.full() and self._has_memory(lane, stream):
+            self._start(stream, lane)
+        else:
+            self._queue(stream, lane)
+            self.retry(engine)
+        if before is not None and before is not engine:
+            self.retry(before)
+
+    def _choose(self, stream: Stream) -> EngineState | None:
+        engine = self._policies.routing.choose(stream, self._world)
+        if stream.prompt < longest(engine):
+            return engine
+        roomy = [e for e in self._world.engines.values() if stream.prompt < longest(e)]
+        return min(roomy, key=lambda e: (e.homed, e.place), default=None)
+
+    def too_long(self, prompt: int) -> str:
+        """Why a prompt can't run anywhere."""
+        most = max(longest(e) for e in self._world.engines.values())
+        return f"its prompt of about {prompt} tokens fits no engine (the largest takes {most})"
+
+    def _queue(self, stream: Stream, lane: _Lane) -> None:
+        line = lane.returning if stream.trajectory.present else lane.parked
+        line.joined(self._waiting.wait(line.queue, stream, stream.trajectory), stream.need)
+
+    def resort(self, trajectory: Trajectory) -> None:
+        """A trajectory became present, or is so no longer: those of its turns that wait change lines."""
+        for stream in trajectory.streams.values():
+            if stream.doing is Doing.WAITING and stream.engine is not None:
+                lane = self._lanes[stream.engine.id]
+                now = self._waiting.where(stream)
+                right = lane.returning if trajectory.present else lane.parked
+                if now is not None and now is not right.queue:
+                    self._waiting.forget(stream)
+                    self._queue(stream, lane)
+
+    # -- starting -------------------------------------------------------------------------------------------
+
+    def retry(self, engine: EngineState) -> None:
+        """Start what may start on this engine, best first; those that don't fit are passed, within bounds."""
+        lane = self._lanes.get(engine.id)
+        if lane is None or self._world.paused:
+            return
+        while not lane.empty() and not lane.full():
+            ticket = self._next(lane)
+            if ticket is None:
+                return
+            self._start_waiting(ticket, lane)
+
+    def _next(self, lane: _Lane) -> Ticket[Item] | None:
+        window = self._policies.bypass
+        back = lane.returning.candidate(lambda need: self._may_return(lane.engine, need), window)
+        new = lane.parked.candidate(lambda need: self._may_enter(lane.engine, need), window)
+        return sooner((back, lane.returning.queue), (new, lane.parked.queue))
+
+    def _has_memory(self, lane: _Lane, stream: Stream) -> bool:
+        may = self._may_return if stream.trajectory.present else self._may_enter
+        return may(lane.engine, stream.need)
+
+    def _may_return(self, engine: EngineState, need: int) -> bool:
+        return engine.kv_tokens is None or not engine.running or engine.active + need <= engine.kv_tokens
+
+    def _may_enter(self, engine: EngineState, need: int) -> bool:
+        return not engine.held or self._policies.residency.fits(engine, need)
+
+    def _start_waiting(self, ticket: Ticket[Item], lane: _Lane) -> None:
+        stream = ticket.item
+        assert isinstance(stream, Stream)  # noqa: S101 - only streams stand in these queues
+        self._waiting.forget(stream)
+        self._start(stream, lane)
+
+    def _start(self, stream: Stream, lane: _Lane) -> None:
+        trajectory = stream.trajectory
+        cached = min(stream.context, stream.prompt) if stream.resident else 0
+        new = not trajectory.present
+        self._world.start_turn(stream)
+        stream.attempt = trajectory.attempt
+        if new and len(trajectory.streams) > 1:
+            self.resort(trajectory)
+        self._make_room(lane)
+        rank = round(self._waiting.score(trajectory) * 16)
+        self._waiting.commands.append(
+            StartTurn(trajectory.id, stream.id, stream.turn, stream.attempt, lane.engine.id, rank, cached)
+        )
+
+    def unstick(self) -> None:
+        """Nothing is in flight: whoever waits for memory alone starts, one per engine."""
+        for lane in self._lanes.values():
+            ticket = lane.returning.queue.first() or lane.parked.queue.first()
+            if ticket is not None:
+                self._start_waiting(ticket, lane)
+                self.retry(lane.engine)
+
+    # -- idling ---------------------------------------------------------------------------------------------
+
+    def went_idle(self, stream: Stream, engine: EngineState) -> None:
+        """A turn is over: its stream may be dropped from now on, and its place is free."""
+        if engine.kv_tokens is not None or engine.state_slots is not None:
+            lane = self._lanes[engine.id]
+            heap = lane.idle
+            if len(heap) > 64 + 4 * engine.held:
+                heap[:] = [entry for entry in heap if _still_idle(entry, engine)]
+                heapify(heap)
+            trajectory = stream.trajectory
+            urgency = -self._waiting.score(trajectory)
+            heappush(heap, (urgency, -trajectory.index, next(self._waiting.arrivals), stream.answered, stream))
+            self._make_room(lane)
+        self.retry(engine)
+
+    def _make_room(self, lane: _Lane) -> None:
+        engine, heap = lane.engine, lane.idle
+        while heap and self._policies.residency.crowded(engine):
+            entry = heappop(heap)
+            if _still_idle(entry, engine):
+                stream = entry[4]
+                self._world.drop(stream)
+                self.resort(stream.trajectory)
+                self._waiting.commands.append(Drop(stream.trajectory.id, stream.id, engine.id))
+
+    # -- failures and engines -------------------------------------------------------------------------------
+
+    def back_off(self, stream: Stream, retry_after: int | None) -> None:
+        """A turn failed and is tried again later, where and when there is room."""
+        spread = crc32(f"{stream.trajectory.id}/{stream.id}/{stream.trajectory.attempt}".encode()) / 2**32
+        wait = max(retry_after or 0, self._policies.retries.wait(stream.tries, spread))
+        stream.doing = Doing.BACKING_OFF
+        until = self._world.now + wait
+        heappush(self._backing_off, (until, next(self._waiting.arrivals), stream))
+        self._waiting.wake_at(until)
+
+    def woken(self) -> None:
+        """A time has come: the retries that were waiting for it go on."""
+        while self._backing_off and self._backing_off[0][0] <= self._world.now:
+            stream = heappop(self._backing_off)[2]
+            known = stream.trajectory.streams.get(stream.id) is stream
+            if known and stream.doing is Doing.BACKING_OFF:
+                stream.doing = Doing.WAITING
+                self.place(stream)
+
+    def engine_joined(self, engine: EngineState) -> None:
+        """An engine appeared: whoever had none goes there."""
+        queues = self._waiting.queue(), self._waiting.queue()
+        self._lanes[engine.id] = _Lane(engine, _Line(queues[0]), _Line(queues[1]))
+        while (ticket := self._homeless.first()) is not None:
+            stream = ticket.item
+            assert isinstance(stream, Stream)  # noqa: S101 - only streams stand there
+            self._waiting.forget(stream)
+            self.place(stream)
+
+    def engine_lost(self, engine: EngineState) -> None:
+        """An engine is gone, its queues with it; the machine moved those who stood there."""
+        lane = self._lanes.pop(engine.id)
+        self._waiting.retire(lane.returning.queue)
+        self._waiting.retire(lane.parked.queue)
+
+
+def longest(engine: EngineState) -> int:
+    """Prompt tokens that an engine takes must be fewer than this."""
+    limits = [limit for limit in (engine.kv_tokens, engine.max_context) if limit is not None]
+    return min(limits, default=_UNLIMITED)
+
+
+def _need(ticket: Ticket[Item]) -> int:
+    stream = ticket.item
+    assert isinstance(stream, Stream)  # noqa: S101 - only streams stand in these queues
+    return stream.need
+
+
+def _still_idle(entry: _Idle, engine: EngineState) -> bool:
+    answered, stream = entry[3:]
+    return stream.resident and stream.engine is engine and stream.answered == answered

@@ -52,7 +52,15 @@ def play(policy: str, urls: list[str], folder: Path, chains: int, slots: int, *,
     print(text.report(known), end="\n\n", flush=True)
     bound = known.binding.value_s if known.binding else math.nan
     hit = known.batch.hit_rate
-    return Run(policy, delayed, outcome.makespan_s or math.nan, bound, hit, outcome.score["mean"], str(journal))
+    return Run(
+        policy,
+        delayed,
+        outcome.makespan_s or math.nan,
+        bound,
+        hit,
+        (outcome.score or {}).get("mean", math.nan),
+        str(journal),
+    )
 
 
 def note(line: str) -> None:

@@ -21,7 +21,7 @@ from headway.adapters import replicas
 from headway.adapters.engines import OpenAIEngine, connect
 from headway.core.commands import StartTurn
 from headway.core.progress import snapshot
-from headway.core.units import MAIN, Nanos, TrajectoryId
+from headway.core.units import MAIN, Nanos, Tokens, TrajectoryId
 from headway.ports import TurnAnswer, TurnRequest
 from headway.suites import bfcl
 from headway.suites.bfcl.simulator import Simulator
@@ -83,7 +83,7 @@ def main() -> int:
     started = [] if args.engine else replicas.up(2, announce=lambda line: print(line, file=sys.stderr))
     urls = args.engine or [replica.url for replica in started]
     try:
-        samples = bfcl.samples(bfcl.fit(bfcl.load_tasks(bfcl.CATEGORIES), 8192).fitting)[: args.chains]
+        samples = bfcl.samples(bfcl.fit(bfcl.load_tasks(bfcl.CATEGORIES), Tokens(8192)).fitting)[: args.chains]
         ratios = []
         for number in range(args.pairs + 1):
             runs = [scheduled, straight] if number % 2 else [straight, scheduled]

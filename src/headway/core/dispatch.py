@@ -7,7 +7,7 @@ for any engine at all while none is alive. After a fact only the queues that it 
 from headway.core.commands import Admit, Command, Reject
 from headway.core.policy import Policies
 from headway.core.slots import Slots
-from headway.core.turns import Turns, longest
+from headway.core.turns import Turns
 from headway.core.waiting import Item, Waiting
 from headway.core.world import EngineState, EnvironmentState, Trajectory, World
 
@@ -64,7 +64,7 @@ class Dispatch:
         while not world.paused and (ticket := self._pending.first()) is not None:
             trajectory = ticket.item
             assert isinstance(trajectory, Trajectory)  # noqa: S101 - only samples stand there
-            if world.engines and not any(trajectory.prompt < longest(e) for e in world.engines.values()):
+            if world.engines and not any(trajectory.prompt < e.longest for e in world.engines.values()):
                 self.forget(trajectory)
                 self.emit(Reject(trajectory.id, "sample", self.turns.too_long(trajectory.prompt)))
                 world.end(trajectory, finished=False)
@@ -78,7 +78,7 @@ class Dispatch:
 
     def learnt(self) -> None:
         """A turn showed contexts to be smaller than they were taken for when somebody was refused."""
-        if self._pending:
+        if self._pending.size:
             tokens, growth = self._refused
             if self._world.live_tokens < tokens or self._world.expected_growth() < growth:
                 self.admit()

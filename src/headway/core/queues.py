@@ -56,18 +56,18 @@ class _Bucket(Generic[T]):
         return heap[0][2]
 
     def sweep(self) -> None:
-        if len(self.heap) > _SLACK + 2 * self.size:
-            self.heap = [entry for entry in self.heap if entry[2].waiting]
-            heapify(self.heap)
+        """Do away with the dead."""
+        self.heap = [entry for entry in self.heap if entry[2].waiting]
+        heapify(self.heap)
 
 
 class WaitingQueue(Generic[T]):
     """Entries by (bucket offset + member score, arrival), smallest first, with bounded overtaking.
 
-    ``departures`` counts entries that left or passed all others, ``moves`` changes of a bucket's offset.
+    ``size`` entries wait; ``departures`` counts those that left or passed all others, ``moves`` changes of an offset.
     """
 
-    __slots__ = ("_arrivals", "_buckets", "_heap", "_listings", "_order", "_overtakes", "_size", "departures", "moves")
+    __slots__ = ("_arrivals", "_buckets", "_heap", "_listings", "_order", "_overtakes", "departures", "moves", "size")
 
     def __init__(self, overtakes: int, arrivals: Iterator[int]) -> None:
         """``arrivals`` numbers the entries; queues that share it can compare the age of theirs."""
@@ -79,10 +79,10 @@ class WaitingQueue(Generic[T]):
         self._listings = 0
         self._order: deque[Ticket[T]] = deque()
         self._arrivals = arrivals
-        self._size = 0
+        self.size = 0
 
     def __len__(self) -> int:
-        return self._size
+        return self.size
 
     def __iter__(self) -> Iterator[T]:
         """What waits, oldest first."""
@@ -97,12 +97,13 @@ class WaitingQueue(Generic[T]):
             home.offset = offset
             self.moves += 1
         arrival = next(self._arrivals)
-        ticket = Ticket(item, member, arrival, home, self.departures + self._size + self._overtakes)
-        self._size += 1
+        ticket = Ticket(item, member, arrival, home, self.departures + self.size + self._overtakes)
+        self.size += 1
         home.size += 1
         heappush(home.heap, (member, arrival, ticket))
         self._order.append(ticket)
-        self._list(home)
+        if home.listing is None or offset + member < home.listing[0]:
+            self._list(home, offset + member, arrival)
         return ticket
 
     def rekey(self, bucket: Hashable, offset: float) -> None:
@@ -111,19 +112,21 @@ class WaitingQueue(Generic[T]):
         if home is not None and home.offset != offset:
             home.offset = offset
             self.moves += 1
-            self._list(home)
+            top = home.top()
+            if home.listing is None or offset + top.member < home.listing[0]:
+                self._list(home, offset + top.member, top.arrival)
 
     def remove(self, ticket: Ticket[T]) -> None:
         """Take an entry out, served or given up."""
         ticket.waiting = False
-        self._size -= 1
+        self.size -= 1
         self.departures += 1
         bucket = ticket.bucket
         bucket.size -= 1
         if not bucket.size:
             bucket.listing = None
             del self._buckets[bucket.name]
-        else:
+        elif len(bucket.heap) > _SLACK + 2 * bucket.size:
             bucket.sweep()
         order = self._order
         while order and not order[0].waiting:
@@ -141,7 +144,7 @@ class WaitingQueue(Generic[T]):
 
     def first(self) -> Ticket[T] | None:
         """The entry to serve next: the one that is due, else the best. It stays in the queue."""
-        if not self._size:
+        if not self.size:
             return None
         oldest = self._order[0]
         return oldest if self.departures >= oldest.due else self._best()
@@ -151,7 +154,7 @@ class WaitingQueue(Generic[T]):
 
         Both heaps are walked from the top, best first; whatever is reached brings those that stand below it.
         """
-        if not self._size:
+        if not self.size:
             return
         upper = self._heap
         ahead: list[tuple[float, int, int, int, _Bucket[T] | None]] = [(*upper[0][:3], 0, None)]
@@ -181,7 +184,9 @@ class WaitingQueue(Generic[T]):
             if bucket.listing is not entry:
                 heappop(heap)
                 continue
-            top = bucket.top()
+            top = bucket.heap[0][2]
+            if not top.waiting:
+                top = bucket.top()
             score = bucket.offset + top.member
             if score == entry[0] and top.arrival == entry[1]:
                 return top
@@ -189,16 +194,11 @@ class WaitingQueue(Generic[T]):
             bucket.listing = (score, top.arrival, self._listings, bucket)
             heapreplace(heap, bucket.listing)
 
-    def _list(self, bucket: _Bucket[T]) -> None:
-        """See to it that the bucket's key in the upper heap is not worse than its true one."""
-        top = bucket.top()
-        score = bucket.offset + top.member
-        listing = bucket.listing
-        if listing is not None and (listing[0], listing[1]) <= (score, top.arrival):
-            return
+    def _list(self, bucket: _Bucket[T], score: float, arrival: int) -> None:
+        """Give a bucket a better key in the upper heap; the entry with the old one is dead from now on."""
         if len(self._heap) > _SLACK + 4 * len(self._buckets):
             self._heap = [entry for entry in self._heap if entry[3].listing is entry]
             heapify(self._heap)
         self._listings += 1
-        bucket.listing = (score, top.arrival, self._listings, bucket)
+        bucket.listing = (score, arrival, self._listings, bucket)
         heappush(self._heap, bucket.listing)

@@ -21,9 +21,6 @@ class _Lines:
     making: Queue
     fresh: Queue
 
-    def empty(self) -> bool:
-        return not self.ready and not self.making and not self.fresh
-
 
 @dataclass(slots=True, eq=False)
 class _Door:
@@ -52,9 +49,15 @@ class Slots:
         return _Lines(self._waiting.queue(), self._waiting.queue(), self._waiting.queue())
 
     def wait(self, action: Action) -> None:
-        """An action wants a slot; it gets one at once if one is free and nobody better waits."""
-        self._waiting.wait(self._line(action), action, action.trajectory)
-        self.retry(action.environment)
+        """An action wants a slot; it gets one at once if one is free: nobody who waits could have that one."""
+        environment, line = action.environment, self._line(action)
+        if _makes_instance(action) or self._world.paused:
+            self._waiting.wait(line, action, action.trajectory)
+            self.retry(environment)
+        elif environment.busy < environment.slots or environment.id in action.trajectory.held:
+            self._grant(action, create=False)
+        else:
+            self._waiting.wait(line, action, action.trajectory)
 
     def _line(self, action: Action) -> Queue:
         environment, trajectory = action.environment, action.trajectory
@@ -82,14 +85,14 @@ class Slots:
 
     def _serve(self, door: _Door) -> None:
         environment = door.environment
-        while (ticket := self._next(door.own, environment)) is not None:
-            self._grant(ticket.item)
+        while self._world.coupled and (ticket := self._next(door.own, environment)) is not None:
+            self._serve_waiting(ticket)
         while environment.busy < environment.slots and (ticket := self._next(door.common, environment)) is not None:
-            self._grant(ticket.item)
+            self._serve_waiting(ticket)
 
     def _next(self, lines: _Lines, environment: EnvironmentState) -> Ticket[Item] | None:
         ready = lines.ready.first()
-        if not (lines.making or lines.fresh) or not self._may_create(environment):
+        if not (lines.making.size or lines.fresh.size) or not self._may_create(environment):
             return ready
         making, fresh = lines.making.first(), lines.fresh.first()
         if fresh is not None and not self._world.claimable(_action(fresh.item).trajectory):
@@ -102,10 +105,13 @@ class Slots:
             return False
         return True
 
-    def _grant(self, item: Item) -> None:
-        action = _action(item)
-        trajectory, create = action.trajectory, _makes_instance(action)
+    def _serve_waiting(self, ticket: Ticket[Item]) -> None:
+        action = _action(ticket.item)
         self._waiting.forget(action)
+        self._grant(action, create=_makes_instance(action))
+
+    def _grant(self, action: Action, *, create: bool) -> None:
+        trajectory = action.trajectory
         if create:
             self._world.claim(trajectory)
         self._world.grant(action, create=create)

@@ -17,11 +17,9 @@ from headway.core.commands import Drop, Reject, StartTurn
 from headway.core.queues import Ticket
 from headway.core.units import EngineId
 from headway.core.waiting import Item, Queue, Waiting, sooner
-from headway.core.world import Doing, EngineState, Stream, Trajectory
+from headway.core.world import UNLIMITED, Doing, EngineState, Stream, Trajectory
 
 _Idle = tuple[float, int, int, int, Stream]  # urgency and age, then what tells whether it still holds
-
-_UNLIMITED = 2**62
 
 
 @dataclass(slots=True, eq=False)
@@ -44,12 +42,13 @@ class _Line:
 
     def candidate(self, fits: Callable[[int], bool], window: int) -> Ticket[Item] | None:
         """The best within the window whose need fits; where somebody is due, that one or nobody."""
-        first = self.queue.first()
-        if first is None or fits(_need(first)):
-            return first
-        if self.queue.due() is first or (self._as_before(window) and not fits(self.least)):
+        due = self.queue.due()
+        if due is not None:
+            return due if fits(_need(due)) else None
+        if self._as_before(window) and not fits(self.least):
             return None
-        return self._look(fits, window)
+        first = self.queue.first()
+        return first if first is None or fits(_need(first)) else self._look(fits, window)
 
     def _as_before(self, window: int) -> bool:
         """Are those in the window more or less the same as at the last look? Exact unless buckets moved."""
@@ -57,7 +56,7 @@ class _Line:
         return self.least > 0 and queue.departures == self.departures and queue.moves - self.moves < window
 
     def _look(self, fits: Callable[[int], bool], window: int) -> Ticket[Item] | None:
-        least, last, seen = _UNLIMITED, 0.0, 0
+        least, last, seen = UNLIMITED, 0.0, 0
         for ticket in self.queue.best(window):
             need = _need(ticket)
             if need < least:  # whoever needs more than one that didn't fit doesn't fit either
@@ -78,9 +77,6 @@ class _Lane:
     returning: _Line
     parked: _Line
     idle: list[_Idle] = field(default_factory=list)
-
-    def empty(self) -> bool:
-        return not self.returning.queue and not self.parked.queue
 
     def full(self) -> bool:
         most = self.engine.max_running
@@ -117,25 +113,33 @@ class Turns:
             world.settle(stream, engine)
             self.resort(stream.trajectory)
         stream.need = stream.prompt + world.expected_output(stream)
-        lane = self._lanes[engine.id]
-        if lane.empty() and not world.paused and not lane.full() and self._has_memory(lane, stream):
-            self._start(stream, lane)
-        else:
-            self._queue(stream, lane)
-            self.retry(engine)
+        self._start_or_queue(stream, self._lanes[engine.id])
         if before is not None and before is not engine:
             self.retry(before)
 
+    def _start_or_queue(self, stream: Stream, lane: _Lane) -> None:
+        """Where a place is free nobody who waits could have it: else the last retry would have started him."""
+        back = stream.trajectory.present > 0
+        queue = (lane.returning if back else lane.parked).queue
+        may = self._may_return if back else self._may_enter
+        if self._world.paused or lane.full() or queue.due() is not None or not may(lane.engine, stream.need):
+            self._queue(stream, lane)
+            return
+        if queue.size:
+            queue.passed()
+        if self._start(stream, lane):
+            self.retry(lane.engine)
+
     def _choose(self, stream: Stream) -> EngineState | None:
         engine = self._policies.routing.choose(stream, self._world)
-        if stream.prompt < longest(engine):
+        if stream.prompt < engine.longest:
             return engine
-        roomy = [e for e in self._world.engines.values() if stream.prompt < longest(e)]
+        roomy = [e for e in self._world.engines.values() if stream.prompt < e.longest]
         return min(roomy, key=lambda e: (e.homed, e.place), default=None)
 
     def too_long(self, prompt: int) -> str:
         """Why a prompt can't run anywhere."""
-        most = max(longest(e) for e in self._world.engines.values())
+        most = max(e.longest for e in self._world.engines.values())
         return f"its prompt of about {prompt} tokens fits no engine (the largest takes {most})"
 
     def _queue(self, stream: Stream, lane: _Lane) -> None:
@@ -160,21 +164,21 @@ class Turns:
         lane = self._lanes.get(engine.id)
         if lane is None or self._world.paused:
             return
-        while not lane.empty() and not lane.full():
+        while not lane.full():
             ticket = self._next(lane)
             if ticket is None:
                 return
             self._start_waiting(ticket, lane)
 
     def _next(self, lane: _Lane) -> Ticket[Item] | None:
-        window = self._policies.bypass
-        back = lane.returning.candidate(lambda need: self._may_return(lane.engine, need), window)
-        new = lane.parked.candidate(lambda need: self._may_enter(lane.engine, need), window)
-        return sooner((back, lane.returning.queue), (new, lane.parked.queue))
-
-    def _has_memory(self, lane: _Lane, stream: Stream) -> bool:
-        may = self._may_return if stream.trajectory.present else self._may_enter
-        return may(lane.engine, stream.need)
+        returning, parked, window = lane.returning, lane.parked, self._policies.bypass
+        back = new = None
+        if returning.queue.size:
+            back = returning.candidate(lambda need: self._may_return(lane.engine, need), window)
+        if parked.queue.size:
+            new = parked.candidate(lambda need: self._may_enter(lane.engine, need), window)
+            return sooner((back, returning.queue), (new, parked.queue))
+        return back
 
     def _may_return(self, engine: EngineState, need: int) -> bool:
         return engine.kv_tokens is None or not engine.running or engine.active + need <= engine.kv_tokens
@@ -188,7 +192,8 @@ class Turns:
         self._waiting.forget(stream)
         self._start(stream, lane)
 
-    def _start(self, stream: Stream, lane: _Lane) -> None:
+    def _start(self, stream: Stream, lane: _Lane) -> bool:
+        """Start a turn; tell whether others had to make room for it, perhaps more than it took."""
         trajectory = stream.trajectory
         cached = min(stream.context, stream.prompt) if stream.resident else 0
         new = not trajectory.present
@@ -196,11 +201,12 @@ class Turns:
         stream.attempt = trajectory.attempt
         if new and len(trajectory.streams) > 1:
             self.resort(trajectory)
-        self._make_room(lane)
+        dropped = self._make_room(lane)
         rank = round(self._waiting.score(trajectory) * 16)
         self._waiting.commands.append(
             StartTurn(trajectory.id, stream.id, stream.turn, stream.attempt, lane.engine.id, rank, cached)
         )
+        return dropped
 
     def unstick(self) -> None:
         """Nothing is in flight: whoever waits for memory alone starts, one per engine."""
@@ -226,8 +232,8 @@ class Turns:
             self._make_room(lane)
         self.retry(engine)
 
-    def _make_room(self, lane: _Lane) -> None:
-        engine, heap = lane.engine, lane.idle
+    def _make_room(self, lane: _Lane) -> bool:
+        engine, heap, dropped = lane.engine, lane.idle, False
         while heap and self._policies.residency.crowded(engine):
             entry = heappop(heap)
             if _still_idle(entry, engine):
@@ -235,6 +241,8 @@ class Turns:
                 self._world.drop(stream)
                 self.resort(stream.trajectory)
                 self._waiting.commands.append(Drop(stream.trajectory.id, stream.id, engine.id))
+                dropped = True
+        return dropped
 
     # -- failures and engines -------------------------------------------------------------------------------
 
@@ -271,12 +279,6 @@ class Turns:
         lane = self._lanes.pop(engine.id)
         self._waiting.retire(lane.returning.queue)
         self._waiting.retire(lane.parked.queue)
-
-
-def longest(engine: EngineState) -> int:
-    """Prompt tokens that an engine takes must be fewer than this."""
-    limits = [limit for limit in (engine.kv_tokens, engine.max_context) if limit is not None]
-    return min(limits, default=_UNLIMITED)
 
 
 def _need(ticket: Ticket[Item]) -> int:

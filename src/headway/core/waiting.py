@@ -18,6 +18,7 @@ class Waiting:
     def __init__(self, world: World, policies: Policies) -> None:
         self.world = world
         self.policies = policies
+        self._priority = policies.priority
         self.commands: list[Command] = []
         self.arrivals = count()
         self._queues: list[Queue] = []
@@ -36,7 +37,7 @@ class Waiting:
 
     def wait(self, queue: Queue, item: Item, trajectory: Trajectory) -> Ticket[Item]:
         """``item`` of ``trajectory`` waits for an engine or a slot."""
-        return self.wait_by(self.policies.priority, queue, item, trajectory)
+        return self.wait_by(self._priority, queue, item, trajectory)
 
     def wait_by(self, priority: Priority, queue: Queue, item: Item, trajectory: Trajectory) -> Ticket[Item]:
         """``item`` waits in an order of its own."""
@@ -58,12 +59,12 @@ class Waiting:
 
     def score(self, trajectory: Trajectory) -> float:
         """How urgent a trajectory is as of now, smaller is sooner."""
-        priority = self.policies.priority
+        priority = self._priority
         return priority.offset(trajectory, self.world) + priority.member(trajectory)
 
     def progressed(self, trajectory: Trajectory) -> None:
         """A trajectory's group made progress: its bucket may move in every queue."""
-        priority = self.policies.priority
+        priority = self._priority
         bucket = priority.bucket(trajectory)
         if bucket is not None:
             offset = priority.offset(trajectory, self.world)

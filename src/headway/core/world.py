@@ -21,6 +21,9 @@ from headway.core.facts import (
 )
 from headway.core.units import EngineId, EnvironmentId, GroupId, Nanos, StreamId, TrajectoryId
 
+UNLIMITED = 2**62
+"""More tokens than there will be."""
+
 
 class Phase(IntEnum):
     """Where a trajectory is in its life."""
@@ -115,14 +118,17 @@ class Trajectory:
     streams: dict[StreamId, Stream] = field(default_factory=dict[StreamId, Stream])
     actions: dict[int, Action] = field(default_factory=dict[int, Action])
     next_action: int = 0
-    held: set[EnvironmentId] = field(default_factory=set[EnvironmentId])
-    claims: set[EnvironmentId] = field(default_factory=set[EnvironmentId])
-    instances: set[EnvironmentId] = field(default_factory=set[EnvironmentId])
+    held: frozenset[EnvironmentId] = frozenset()  # frozen ones, since nearly all are empty and can share that one
+    claims: frozenset[EnvironmentId] = frozenset()
+    instances: frozenset[EnvironmentId] = frozenset()
 
 
 @dataclass(slots=True, eq=False)
 class EngineState:
-    """One engine, as facts tell of it. Limits that are None are not known."""
+    """One engine, as facts tell of it. Limits that are None are not known.
+
+    ``longest``: a prompt must be shorter than this many tokens.
+    """
 
     id: EngineId
     place: int
@@ -132,6 +138,7 @@ class EngineState:
     block_tokens: int
     max_running: int | None
     max_context: int | None
+    longest: int
     running: int = 0
     homed: int = 0
     active: int = 0
@@ -204,7 +211,7 @@ class World:
         if self.coupled:
             for environment in self.scope(trajectory):
                 environment.busy += 1
-                trajectory.held.add(environment.id)
+                trajectory.held |= {environment.id}
             self.claim(trajectory)
 
     def scope(self, trajectory: Trajectory) -> list[EnvironmentState]:
@@ -231,7 +238,7 @@ class World:
 
     def _claim(self, trajectory: Trajectory, environment: EnvironmentState) -> None:
         if environment.id not in trajectory.claims:
-            trajectory.claims.add(environment.id)
+            trajectory.claims |= {environment.id}
             environment.claimed += 1
 
     def end(self, trajectory: Trajectory, *, finished: bool) -> None:
@@ -273,7 +280,7 @@ class World:
         for name in trajectory.claims:
             self.environments[name].claimed -= 1
         trajectory.streams, trajectory.actions = {}, {}
-        trajectory.held, trajectory.claims, trajectory.instances = set(), set(), set()
+        trajectory.held = trajectory.claims = trajectory.instances = frozenset()
 
     # -- turns ----------------------------------------------------------------------------------------------
 
@@ -392,7 +399,7 @@ class World:
             environment.busy += 1
         if create:
             self._claim(trajectory, environment)
-            trajectory.instances.add(environment.id)
+            trajectory.instances |= {environment.id}
             environment.next_create = self.now + environment.create_interval
 
     def close_action(self, action: Action) -> None:
@@ -422,6 +429,7 @@ class World:
             fact.block_tokens,
             fact.max_running,
             fact.max_context,
+            min((limit for limit in (fact.kv_tokens, fact.max_context) if limit is not None), default=UNLIMITED),
         )
         self.engines_seen += 1
         self.engines[fact.engine] = state

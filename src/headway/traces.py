@@ -7,16 +7,21 @@ and between them actions with their service time. Queue time is never part of a 
 import msgspec
 
 from headway.core.units import EnvironmentId, GroupId, Nanos, Tokens, TrajectoryId
+from headway.errors import FailureKind
 
 
-class ScriptedAction(msgspec.Struct, frozen=True):
-    """One action: where it runs, and how long once it has a slot."""
+class ScriptedAction(msgspec.Struct, frozen=True, gc=False):
+    """One action: where it runs, and how long once it has a slot.
+
+    ``failures``: how its first tries end, at the end of their service; later ones succeed.
+    """
 
     environment: EnvironmentId
     service: Nanos
+    failures: tuple[FailureKind, ...] = ()
 
 
-class Step(msgspec.Struct, frozen=True):
+class Step(msgspec.Struct, frozen=True, gc=False):
     """One turn and the action that follows it, if one does.
 
     ``new_tokens`` join the context before the turn (the first prompt, then each observation).

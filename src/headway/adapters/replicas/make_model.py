@@ -96,10 +96,14 @@ RECIPES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def sources(limit: int = 4_000_000) -> Iterator[str]:
-    """Yield the standard library's modules in name order, ``limit`` characters of them in all."""
+    """Yield the standard library's modules in name order, ``limit`` characters of them in all, on one line each.
+
+    Without runs of white space no token stands for one. Where a JSON grammar allows white space, random weights
+    choose among all tokens alike, and with many such tokens a tool call never comes to its end.
+    """
     for path in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")):
         with contextlib.suppress(UnicodeDecodeError):
-            text = path.read_text("utf-8")
+            text = " ".join(path.read_text("utf-8").split())
             limit -= len(text)
             yield text
         if limit <= 0:

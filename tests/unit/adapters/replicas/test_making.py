@@ -138,6 +138,7 @@ def test_the_model_maker_stands_alone():
 
 def test_the_training_text_is_bounded():
     texts = list(make_model.sources(limit=50_000))
+    assert not any("  " in text or "\n" in text for text in texts)
     assert 1 <= len(texts) < len(list(make_model.sources()))
 
 

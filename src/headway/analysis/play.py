@@ -138,19 +138,15 @@ def _states(setting: Setting) -> int | None:
 
 
 def _families(scripts: Sequence[Script]) -> dict[TrajectoryId, tuple[str, int]]:
+    """Who shares a first prompt, and how many tokens of it: the shortest one's in a group."""
     shared: dict[str, int] = {}
-    for script in scripts:
-        if script.group is not None and script.steps:
-            first = script.steps[0].new_tokens
-            shared[script.group] = min(first, shared.get(script.group, first))
     families = {}
     for script in scripts:
-        if script.group is not None and script.steps:
-            families[script.trajectory] = (f"group {script.group}", shared[script.group])
-        else:
-            first = script.steps[0].new_tokens if script.steps else 0
-            families[script.trajectory] = (script.trajectory, first)
-    return families
+        first = script.steps[0].new_tokens
+        name = script.trajectory if script.group is None else f"group {script.group}"
+        shared[name] = min(first, shared.get(name, first))
+        families[script.trajectory] = name
+    return {trajectory: (name, shared[name]) for trajectory, name in families.items()}
 
 
 def _opening(
@@ -176,6 +172,6 @@ def _samples(batch: Drawn, policy: str) -> list[Fact]:
     facts: list[Fact] = []
     for index, (script, history) in enumerate(zip(batch.scripts, batch.history, strict=True)):
         hint = float(script.actions) if kind == TRUTH else history if kind == HISTORY else None
-        prompt = script.prompts()[0]
+        prompt = script.steps[0].new_tokens
         facts.append(SampleSubmitted(Nanos(0), script.trajectory, index, script.group, prompt, hint))
     return facts

@@ -53,7 +53,9 @@ def _group(setting: Setting, dice: Random, first: int, members: int) -> list[Gen
     ]
 
 
-def _steps(work: Workload, actions: int, prompt: float, pace: float, places: "_Places", dice: Random) -> tuple[Step, ...]:
+def _steps(
+    work: Workload, actions: int, prompt: float, pace: float, places: "_Places", dice: Random
+) -> tuple[Step, ...]:
     steps = []
     joined = prompt
     for _ in range(actions):

@@ -78,8 +78,8 @@ class Pareto:
     alpha: float
 
     def at(self, u: float) -> float:
-        """mean (alpha - 1) ((1 - u)^(-1/alpha) - 1)."""
-        return self.mean * (self.alpha - 1) * ((1 - u) ** (-1 / self.alpha) - 1)
+        """Lomax: mean (alpha - 1) ((1 - u)^(-1/alpha) - 1)."""
+        return self.mean * (self.alpha - 1) * (exp(-log(1 - u) / self.alpha) - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,4 +95,4 @@ class Quantiles:
         """Interpolate."""
         place = min(bisect_right(self.points, u, key=lambda point: point[0]), len(self.points) - 1)
         (left, low), (right, high) = self.points[place - 1], self.points[place]
-        return low * (high / low) ** ((u - left) / (right - left))
+        return low * exp(log(high / low) * (u - left) / (right - left))

@@ -18,7 +18,6 @@ from headway.core.facts import (
     SlotsChanged,
     TrajectoryAbandoned,
     TrajectoryFinished,
-    TurnFailed,
     TurnFinished,
     Woke,
     canonical,
@@ -44,7 +43,7 @@ class Simulation:
         record: told every fact with its commands.
         environments: what making instances and coming back to slots costs; nothing where one is missing.
         bounded: agents tell how long their answers will be at most (and, scripted, will be exactly).
-        sample_every: how often engines report on themselves; 0: never.
+        sample_every: how often engines report on themselves; None: never.
     """
 
     def __init__(
@@ -56,7 +55,7 @@ class Simulation:
         *,
         environments: Mapping[EnvironmentId, EnvironmentModel] | None = None,
         bounded: bool = True,
-        sample_every: Nanos = Nanos(0),
+        sample_every: Nanos | None = None,
     ) -> None:
         self.machine = machine
         self._scripts = {script.trajectory: script for script in scripts}
@@ -68,7 +67,8 @@ class Simulation:
         self._dues: list[tuple[int, int, EngineId]] = []
         self._touched: set[EngineId] = set()
         self._serial = count()
-        self._every, self._sample_at = sample_every, sample_every
+        self._every = sample_every
+        self._sample_at = sample_every or Nanos(0)
 
     def run(self, facts: Iterable[Fact]) -> Nanos:
         """Play ``facts`` and everything they lead to; return the time of the last fact.
@@ -128,7 +128,7 @@ class Simulation:
                 due.extend(self._engines[entry[2]].finish(at))
                 self._touched.add(entry[2])
         if self._every and at >= self._sample_at:
-            self._sample_at += self._every
+            self._sample_at = Nanos(self._sample_at + self._every)
             due.extend(self._samples(at))
         return due
 

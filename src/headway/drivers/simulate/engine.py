@@ -13,7 +13,7 @@ order is preempted: it keeps its tokens, but computes all of them again.
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from heapq import heappop, heappush
 from itertools import count

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from headway.core.facts import ActionRequested, TrajectoryFinished, TurnRequested
 from headway.core.units import MAIN, EngineId, Nanos, Tokens
-from headway.traces import ScriptedAction, Script, Step
+from headway.traces import Script, ScriptedAction, Step
 
 
 @dataclass(slots=True, eq=False)

@@ -48,11 +48,8 @@ class Routing(Protocol):
 class Residency(Protocol):
     """How much may live in one engine's cache at once?"""
 
-    def fits(self, engine: EngineState, need: int) -> bool:
-        """May a stream that is not resident there start a turn that needs ``need`` tokens?
-
-        What doesn't fit doesn't fit with a larger ``need`` either.
-        """
+    def room(self, engine: EngineState) -> int:
+        """Most tokens that a turn of a stream may need which is not resident there; negative: none may come in."""
         ...
 
     def crowded(self, engine: EngineState) -> bool:

@@ -8,7 +8,6 @@ Two rules keep memory from deadlock. Idle contexts are dropped, the least urgent
 cache; and where nothing at all is in flight, the first turn that waits starts, whatever is counted.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from zlib import crc32
@@ -40,30 +39,27 @@ class _Line:
         if need < self.least and ticket.score <= self.last:
             self.least = need
 
-    def candidate(self, fits: Callable[[int], bool], window: int) -> Ticket[Item] | None:
+    def candidate(self, room: int, window: int) -> Ticket[Item] | None:
         """The best within the window whose need fits; where somebody is due, that one or nobody."""
-        due = self.queue.due()
-        if due is not None:
-            return due if fits(_need(due)) else None
-        if self._as_before(window) and not fits(self.least):
+        if room < 0 or (room < self.least and self._as_before(window)):
             return None
         first = self.queue.first()
-        return first if first is None or fits(_need(first)) else self._look(fits, window)
+        if first is None or _need(first) <= room:
+            return first
+        return None if self.queue.due() is first else self._look(room, window)
 
     def _as_before(self, window: int) -> bool:
         """Are those in the window more or less the same as at the last look? Exact unless buckets moved."""
         queue = self.queue
-        return self.least > 0 and queue.departures == self.departures and queue.moves - self.moves < window
+        return queue.departures == self.departures and queue.moves - self.moves < window
 
-    def _look(self, fits: Callable[[int], bool], window: int) -> Ticket[Item] | None:
+    def _look(self, room: int, window: int) -> Ticket[Item] | None:
         least, last, seen = UNLIMITED, 0.0, 0
         for ticket in self.queue.best(window):
             need = _need(ticket)
-            if need < least:  # whoever needs more than one that didn't fit doesn't fit either
-                if fits(need):
-                    return ticket
-                least = need
-            last, seen = ticket.score, seen + 1
+            if need <= room:
+                return ticket
+            least, last, seen = min(least, need), ticket.score, seen + 1
         self.least, self.last = least, last if seen == window else float("inf")
         self.departures, self.moves = self.queue.departures, self.queue.moves
         return None
@@ -121,8 +117,8 @@ class Turns:
         """Where a place is free nobody who waits could have it: else the last retry would have started him."""
         back = stream.trajectory.present > 0
         queue = (lane.returning if back else lane.parked).queue
-        may = self._may_return if back else self._may_enter
-        if self._world.paused or lane.full() or queue.due() is not None or not may(lane.engine, stream.need):
+        room = _room_to_return if back else self._room_to_enter
+        if self._world.paused or lane.full() or queue.due() is not None or stream.need > room(lane.engine):
             self._queue(stream, lane)
             return
         if queue.size:
@@ -174,17 +170,15 @@ class Turns:
         returning, parked, window = lane.returning, lane.parked, self._policies.bypass
         back = new = None
         if returning.queue.size:
-            back = returning.candidate(lambda need: self._may_return(lane.engine, need), window)
+            back = returning.candidate(_room_to_return(lane.engine), window)
         if parked.queue.size:
-            new = parked.candidate(lambda need: self._may_enter(lane.engine, need), window)
-            return sooner((back, returning.queue), (new, parked.queue))
-        return back
+            new = parked.candidate(self._room_to_enter(lane.engine), window)
+        if back is None or new is None:
+            return back or new
+        return sooner((back, returning.queue), (new, parked.queue))
 
-    def _may_return(self, engine: EngineState, need: int) -> bool:
-        return engine.kv_tokens is None or not engine.running or engine.active + need <= engine.kv_tokens
-
-    def _may_enter(self, engine: EngineState, need: int) -> bool:
-        return not engine.held or self._policies.residency.fits(engine, need)
+    def _room_to_enter(self, engine: EngineState) -> int:
+        return self._policies.residency.room(engine) if engine.held else UNLIMITED
 
     def _start_waiting(self, ticket: Ticket[Item], lane: _Lane) -> None:
         stream = ticket.item
@@ -279,6 +273,10 @@ class Turns:
         lane = self._lanes.pop(engine.id)
         self._waiting.retire(lane.returning.queue)
         self._waiting.retire(lane.parked.queue)
+
+
+def _room_to_return(engine: EngineState) -> int:
+    return UNLIMITED if engine.kv_tokens is None or not engine.running else engine.kv_tokens - engine.active
 
 
 def _need(ticket: Ticket[Item]) -> int:

@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 
 from headway.core.policy import Residency
-from headway.core.world import EngineState
+from headway.core.world import UNLIMITED, EngineState
 
 
 @dataclass(frozen=True, slots=True)
 class Uncontrolled(Residency):
     """Whatever comes: the engine evicts as it likes."""
 
-    def fits(self, engine: EngineState, need: int) -> bool:  # noqa: ARG002 - the protocol's signature
-        """Always."""
-        return True
+    def room(self, engine: EngineState) -> int:  # noqa: ARG002 - the protocol's signature
+        """No end of it."""
+        return UNLIMITED
 
     def crowded(self, engine: EngineState) -> bool:  # noqa: ARG002 - the protocol's signature
         """Never."""
@@ -28,12 +28,12 @@ class WithinCache(Residency):
 
     headroom: float = 0.08
 
-    def fits(self, engine: EngineState, need: int) -> bool:
-        """Room for ``need`` more tokens, and for one more recurrent state."""
+    def room(self, engine: EngineState) -> int:
+        """What is free but for the headroom, if one more recurrent state is."""
         if engine.state_slots is not None and engine.held >= engine.state_slots:
-            return False
+            return -1
         kv = engine.kv_tokens
-        return kv is None or engine.active + engine.idle + need + self.headroom * kv <= kv
+        return UNLIMITED if kv is None else int(kv - self.headroom * kv) - engine.active - engine.idle
 
     def crowded(self, engine: EngineState) -> bool:
         """More tokens or states than the engine has."""

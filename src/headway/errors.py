@@ -75,3 +75,19 @@ class BugError(HeadwayError):
 
 class RefusedFact(HeadwayError):  # noqa: N818 - it names what happened to the fact
     """A driver reported something that can't be true, or is no longer: nothing was changed."""
+
+
+def sole(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The error that a group of task groups is about: the first of ours in it, else the only one, else the group."""
+    leaves: list[BaseException] = []
+    todo: list[BaseException] = [group]
+    while todo:
+        error = todo.pop(0)
+        if isinstance(error, BaseExceptionGroup):
+            todo = [*error.exceptions, *todo]
+        else:
+            leaves.append(error)
+    ours = [leaf for leaf in leaves if isinstance(leaf, HeadwayError)]
+    if ours:
+        return ours[0]
+    return leaves[0] if len(leaves) == 1 else group

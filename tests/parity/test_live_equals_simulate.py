@@ -111,7 +111,7 @@ class ScriptedAgent:
 
     async def _act(self, grant: GrantAction, service: Nanos) -> None:
         await anyio.sleep(service)
-        await self.coordinator.free(grant, service)
+        self.coordinator.free(grant, service)
 
     def observe(self, fact: Fact, commands: Sequence[Command]) -> None:
         ended = isinstance(fact, TrajectoryFinished | TrajectoryAbandoned)
@@ -130,7 +130,7 @@ def live(machine: Machine, opening: list[Fact], scripts: list[Script]) -> list[t
         agent.coordinator = coordinator
         async with coordinator.running():
             for fact in opening:
-                await coordinator.report(fact)
+                coordinator.report(fact)
             await agent.over.wait()
             await trio.testing.wait_all_tasks_blocked()
             await trio.sleep(2**45)  # every timer that was asked for fires, as in the simulator

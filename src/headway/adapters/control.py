@@ -1,7 +1,9 @@
 """Steering a batch from another process: a Unix socket beside the journal, one JSON line each way."""
 
 import hashlib
+import logging
 import os
+import stat
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -10,7 +12,7 @@ from typing import Literal
 
 import anyio
 import msgspec
-from anyio.abc import SocketStream
+from anyio.abc import SocketListener, SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from headway.errors import ConfigError, HeadwayError
@@ -18,6 +20,8 @@ from headway.errors import ConfigError, HeadwayError
 Verb = Literal["pause", "resume", "cancel", "slots", "concurrency"]
 
 _LONGEST = 64 * 1024
+
+_log = logging.getLogger(__name__)
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -45,11 +49,15 @@ def socket_path(journal: Path) -> Path:
 
 @asynccontextmanager
 async def listening(journal: Path, obey: Obey) -> AsyncIterator[None]:
-    """Take orders while the block runs. The caller owns the journal, so a socket that is left over is nobody's."""
+    """Take orders while the block runs. The caller owns the journal, so a socket that is left over is nobody's.
+
+    Where no socket can be made the block runs all the same, and a warning says why nobody can steer it.
+    """
     path = socket_path(journal)
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    path.unlink(missing_ok=True)
-    listener = await anyio.create_unix_listener(path, mode=0o600)
+    listener = await _listener(path, journal)
+    if listener is None:
+        yield
+        return
 
     async def answer(stream: SocketStream) -> None:
         async with stream:
@@ -64,6 +72,25 @@ async def listening(journal: Path, obey: Obey) -> AsyncIterator[None]:
             tasks.cancel_scope.cancel()
     finally:
         path.unlink(missing_ok=True)
+
+
+async def _listener(path: Path, journal: Path) -> SocketListener | None:
+    try:
+        _make_way(path)
+        return await anyio.create_unix_listener(path, mode=0o600)
+    except OSError as error:
+        _log.warning("%s can't be steered from outside: %s: %s", journal, path, error)
+        return None
+
+
+def _make_way(path: Path) -> None:
+    """Others may write where temporary files are: a folder that they made is not ours. Raises: ``OSError``."""
+    folder = path.parent
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise PermissionError(f"{folder} is not a private folder of yours")
+    path.unlink(missing_ok=True)
 
 
 async def _carried_out(line: bytes, obey: Obey) -> Reply:
@@ -86,7 +113,7 @@ async def send(journal: Path, order: Order) -> None:
             reply = msgspec.json.decode(
                 await BufferedByteReceiveStream(stream).receive_until(b"\n", _LONGEST), type=Reply
             )
-        except (anyio.BrokenResourceError, anyio.IncompleteRead, anyio.EndOfStream) as error:
+        except (anyio.BrokenResourceError, anyio.IncompleteRead, anyio.EndOfStream, msgspec.MsgspecError) as error:
             raise ConfigError("the batch ended before it answered", where=str(journal)) from error
     if reply.error:
         raise ConfigError(reply.error)

@@ -2,9 +2,9 @@
 
 import os
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,54 +12,28 @@ import anyio
 import msgspec
 
 from headway.adapters.clock import WallClock
+from headway.adapters.control import listening
 from headway.adapters.engines import connect
 from headway.adapters.environments import InProcess
-from headway.batch.results import ResultStream
-from headway.batch.running import BatchStopped, Run, Setup, Solve, Timeouts
+from headway.batch.declared import Slots, checked_limit, checked_slots, opening, submissions
+from headway.batch.results import Deliver, ResultStream
+from headway.batch.running import Run, Setup, Solve, Timeouts
 from headway.batch.sample import Result, Sample, checked
+from headway.batch.steering import obey
 from headway.batch.unrecorded import Unrecorded
-from headway.core.facts import (
-    CoordinatorStarted,
-    EngineJoined,
-    Fact,
-    LimitChanged,
-    Paused,
-    Resumed,
-    SampleSubmitted,
-    SlotsChanged,
-    TrajectoryAbandoned,
-)
+from headway.core.facts import EngineJoined, Fact, LimitChanged, Paused, Resumed
 from headway.core.machine import Machine
 from headway.core.policy import Retries
 from headway.core.progress import Progress
 from headway.core.restore import restore
-from headway.core.units import EnvironmentId, GroupId, Nanos, Tokens, TrajectoryId, nanos
+from headway.core.units import EnvironmentId, Nanos, TrajectoryId
 from headway.core.world import World
 from headway.drivers.live import Ports, Watch
-from headway.errors import ConfigError, EngineError
+from headway.errors import ConfigError, EngineError, sole
 from headway.journal import FileJournal, Header, open_new, open_resume, read, results
 from headway.policies.presets import preset, with_seed
 from headway.ports import Engine, Environment, Journal
 from headway.version import __version__
-
-__all__ = ["Batch", "BatchStopped", "Slots", "Timeouts"]
-
-
-@dataclass(frozen=True, slots=True)
-class Slots:
-    """An environment of a batch.
-
-    Args:
-        slots: actions that may run there at once.
-        place: where they run; None: nowhere in particular, a slot is all there is to hold.
-        instances: how many trajectories may keep an instance of it for life; None: no limit.
-        create_rate: instances made per second at most; None: no limit.
-    """
-
-    slots: int
-    place: Environment | None = None
-    instances: int | None = None
-    create_rate: float | None = None
 
 
 class Batch:
@@ -109,12 +83,12 @@ class Batch:
         policies, own_limit = preset(policy)
         policies = with_seed(policies, seed)
         self._policies = policies if retries is None else replace(policies, retries=retries)
-        self._limit = _limit(concurrency, own_limit)
+        self._limit = checked_limit(concurrency, own_limit)
         connected = [connect(e, model=model, api_key=api_key) if isinstance(e, str) else e for e in engines]
         self._engines = {engine.id: engine for engine in connected}
         if len(self._engines) < len(connected):
             raise ConfigError("the same engine is given twice", where="engines")
-        self._slots = {EnvironmentId(n): _slots(n, s) for n, s in (environments or {}).items()}
+        self._slots = {EnvironmentId(n): checked_slots(n, s) for n, s in (environments or {}).items()}
         self._places = {n: s.place or InProcess(n) for n, s in self._slots.items()}
         self._path = None if journal is None else Path(journal)
         self._resume = resume
@@ -130,7 +104,10 @@ class Batch:
             "seed": seed,
         }
         self._run: Run | None = None
+        self._began = False
         self.progress = Progress()
+        self.started = anyio.Event()
+        """Set when the journal is ours and the batch runs: nothing that was written can be wrong any more."""
 
     # -- running --------------------------------------------------------------------------------------------
 
@@ -157,48 +134,58 @@ class Batch:
         listed = checked(samples)
         return ResultStream(lambda deliver: self._execute(solve, listed, deliver))
 
-    async def _execute(self, solve: Solve, samples: list[Sample], deliver: Any) -> None:  # noqa: ANN401
-        if self._run is not None:
+    async def _execute(self, solve: Solve, samples: list[Sample], deliver: Deliver) -> None:
+        if self._began:
             raise ConfigError("a batch runs once", hint="make another Batch for another run")
-        async with self._closing():
-            joined = await self._join()
-            with self._journal() as (journal, world):
-                ours = {TrajectoryId(sample.id): sample for sample in samples}
-                self._check_known(world, ours)
-                for result in self._recalled(world, ours):
-                    await deliver(result)
-                todo = {name: sample for name, sample in ours.items() if name not in world.done}
-                clock = WallClock(world.now)
-                ports = Ports(clock, journal, self._engines, self._places)
-                machine = Machine(self._policies, world)
-                opening = self._opening(joined, clock, world, samples)
-                setup = Setup(
-                    machine,
-                    ports,
-                    self._watch,
-                    self.progress,
-                    self._timeouts,
-                    self._fields,
-                    self._allowed_failures(len(samples)),
-                    opening,
-                )
-                self._run = Run(setup, solve, todo, deliver)
-                try:
-                    await self._run.execute()
-                finally:
-                    with anyio.CancelScope(shield=True):
-                        await journal.close()
-
-    @asynccontextmanager
-    async def _closing(self) -> AsyncIterator[None]:
+        self._began = True
         try:
-            yield
-        finally:
-            with anyio.CancelScope(shield=True):
-                for place in self._places.values():
-                    await place.close()
+            async with AsyncExitStack() as stack:
                 for engine in self._engines.values():
-                    await engine.close()
+                    stack.push_async_callback(_closed, engine)
+                for place in self._places.values():
+                    stack.push_async_callback(_closed, place)
+                joined = await self._join()
+                journal, world = stack.enter_context(self._journal())
+                stack.push_async_callback(_closed, journal)
+                await self._go_on(solve, samples, deliver, joined, journal, world)
+        except BaseExceptionGroup as group:
+            raise sole(group) from group
+
+    async def _go_on(
+        self,
+        solve: Solve,
+        samples: list[Sample],
+        deliver: Deliver,
+        joined: list[EngineJoined],
+        journal: Journal,
+        world: World,
+    ) -> None:
+        ours = {TrajectoryId(sample.id): sample for sample in samples}
+        self._check_known(world, ours)
+        for result in self._recalled(world, ours):
+            await deliver(result)
+        clock = WallClock(world.now)
+        now = clock.now()
+        setup = Setup(
+            Machine(self._policies, world),
+            Ports(clock, journal, self._engines, self._places),
+            self._watch,
+            self.progress,
+            self._timeouts,
+            self._fields,
+            self._allowed_failures(len(samples)),
+            [
+                *opening(now, time.time_ns(), self._slots, joined, self._limit),
+                *submissions(now, samples, world),
+            ],
+        )
+        todo = {name: sample for name, sample in ours.items() if name not in world.done}
+        self._run = Run(setup, solve, todo, deliver)
+        async with AsyncExitStack() as stack:
+            if self._path is not None:
+                await stack.enter_async_context(listening(self._path, lambda order: obey(self, order)))
+            self.started.set()
+            await self._run.execute()
 
     async def _join(self) -> list[EngineJoined]:
         joined: dict[str, EngineJoined] = {}
@@ -218,20 +205,6 @@ class Batch:
         if wrong:
             raise wrong[0]
         return [joined[name] for name in self._engines]
-
-    def _opening(self, joined: list[EngineJoined], clock: WallClock, world: World, samples: list[Sample]) -> list[Fact]:
-        now = clock.now()
-        facts: list[Fact] = [CoordinatorStarted(now, time.time_ns(), __version__, retry_failed=True)]
-        for name, slots in self._slots.items():
-            interval = nanos(1 / slots.create_rate) if slots.create_rate else Nanos(0)
-            facts.append(SlotsChanged(now, name, slots.slots, slots.instances, interval))
-        facts.extend(msgspec.structs.replace(fact, at=now) for fact in joined)
-        facts.extend((LimitChanged(now, self._limit), Resumed(now)))
-        known = world.trajectories.keys() | world.done | world.failed.keys()
-        for index, sample in enumerate(samples):
-            if TrajectoryId(sample.id) not in known:
-                facts.append(_submitted(now, index, sample))
-        return facts
 
     def _allowed_failures(self, samples: int) -> int | None:
         budget = self._error_budget
@@ -261,10 +234,10 @@ class Batch:
             yield row.fact, row.commands
 
     def _check_known(self, world: World, ours: Mapping[TrajectoryId, Sample]) -> None:
-        strangers = [name for name in world.trajectories if name not in ours]
+        strangers = [name for name in (*world.trajectories, *world.failed) if name not in ours]
         if strangers:
             raise ConfigError(
-                f"its sample {strangers[0]!r} is unfinished and not among those given",
+                f"its sample {strangers[0]!r} has no result yet and is not among those given",
                 where=str(self._path),
                 hint="resume with the samples that it was started with",
             )
@@ -292,73 +265,46 @@ class Batch:
 
     async def pause(self) -> None:
         """Start nothing new; what runs goes on."""
-        run = self._running()
-        await run.coordinator.report(Paused(run.now()))
+        self._tell(Paused)
 
     async def resume(self) -> None:
         """Go on after a pause."""
-        run = self._running()
-        await run.coordinator.report(Resumed(run.now()))
+        self._tell(Resumed)
 
     async def cancel(self, sample: str) -> None:
-        """Give up one sample; its result is a failure that says so."""
-        run = self._running()
-        if not run.coordinator.cancel(TrajectoryId(sample)):
-            await run.coordinator.report(TrajectoryAbandoned(run.now(), TrajectoryId(sample), "cancelled"))
+        """Give up one sample; its result is a failure that says so. Raises: ``ConfigError`` if it isn't open."""
+        self._running().cancel(sample)
 
     async def set_slots(self, environment: str, slots: int) -> None:
-        """Change the slots of an environment. Raises: ``ConfigError`` if there is none of that name."""
-        known = self._slots.get(EnvironmentId(environment))
+        """Change the slots of an environment; 0: nothing acts there. Raises: ``ConfigError``."""
+        name = EnvironmentId(environment)
+        known = self._slots.get(name)
         if known is None:
-            raise ConfigError(f"there is no environment {environment!r}", hint=f"one of: {', '.join(self._slots)}")
+            has = ", ".join(self._slots) or "none"
+            raise ConfigError(f"there is no environment {environment!r}", hint=f"there are: {has}")
         if slots < 0:
             raise ConfigError(f"slots must not be negative, is {slots}", where=environment)
-        run = self._running()
-        interval = nanos(1 / known.create_rate) if known.create_rate else Nanos(0)
-        await run.coordinator.report(
-            SlotsChanged(run.now(), EnvironmentId(environment), slots, known.instances, interval)
-        )
+        self._tell(lambda now: known.resized(now, name, slots))
 
     async def set_concurrency(self, live: int | None) -> None:
-        """Change how many trajectories may be live; None lifts the limit."""
+        """Change how many trajectories may be live; None lifts the limit. Raises: ``ConfigError``."""
+        if live is not None and live < 1:
+            raise ConfigError(f"must be at least 1, is {live}", where="concurrency", hint="pause the batch instead")
+        self._tell(lambda now: LimitChanged(now, live))
+
+    def _tell(self, fact: Callable[[Nanos], Fact]) -> None:
         run = self._running()
-        await run.coordinator.report(LimitChanged(run.now(), live))
+        run.report(fact(run.now()))
 
     def _running(self) -> Run:
         if self._run is None:
-            raise ConfigError("the batch is not running")
+            raise ConfigError("the batch is not running", hint="start it, or resume it")
         return self._run
 
 
-def _submitted(now: Nanos, index: int, sample: Sample) -> SampleSubmitted:
-    return SampleSubmitted(
-        now,
-        TrajectoryId(sample.id),
-        index,
-        None if sample.group is None else GroupId(sample.group),
-        Tokens(sample.prompt_tokens),
-        sample.hint,
-        tuple(EnvironmentId(name) for name in sample.environments),
-    )
-
-
-def _limit(concurrency: int | str, own: int | None) -> int | None:
-    if concurrency == "auto":
-        return own
-    if not isinstance(concurrency, int) or concurrency < 1:
-        raise ConfigError(f"must be a number from 1 or 'auto', is {concurrency!r}", where="concurrency")
-    return concurrency if own is None else min(own, concurrency)
-
-
-def _slots(name: str, given: int | Slots) -> Slots:
-    slots = given if isinstance(given, Slots) else Slots(given)
-    if slots.slots < 1:
-        raise ConfigError(f"slots must be at least 1, is {slots.slots}", where=f"environment {name!r}")
-    if slots.instances is not None and slots.instances < 1:
-        raise ConfigError(f"instances must be at least 1, is {slots.instances}", where=f"environment {name!r}")
-    if slots.create_rate is not None and slots.create_rate <= 0:
-        raise ConfigError(f"create_rate must be above 0, is {slots.create_rate}", where=f"environment {name!r}")
-    return slots
+async def _closed(port: Engine | Environment | Journal) -> None:
+    with anyio.CancelScope(shield=True):
+        await port.close()
 
 
 @contextmanager

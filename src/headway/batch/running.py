@@ -1,5 +1,6 @@
 """One run of a batch: agents in, acknowledged results out."""
 
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -7,15 +8,16 @@ from typing import Any
 import anyio
 import msgspec
 
+from headway.batch.budget import ServiceBudget
 from headway.batch.sample import Result, Sample
-from headway.batch.trajectory import ServiceBudget, Surroundings, TokenGuess, Trajectory
+from headway.batch.trajectory import Surroundings, TokenGuess, Trajectory
 from headway.core.commands import Admit, Command, Reject
 from headway.core.facts import Fact, TrajectoryAbandoned, TrajectoryFinished
 from headway.core.machine import Machine
 from headway.core.progress import Progress
 from headway.core.units import Nanos, TrajectoryId
-from headway.drivers.live import Coordinator, Ports, Watch
-from headway.errors import BoundaryError, JournalError
+from headway.drivers.live import Coordinator, Ports, Watch, let_go
+from headway.errors import BoundaryError, ConfigError, sole
 
 Solve = Callable[[Sample, Trajectory], Awaitable[Any]]
 """The agent: solves one sample on one trajectory; what it returns is the result's value."""
@@ -87,21 +89,36 @@ class Run:
 
     async def execute(self) -> None:
         """Run to the end. Raises: ``BatchStopped``, ``NoEngineError``, ``JournalError``."""
-        try:
-            async with anyio.create_task_group() as tasks, self.coordinator.running():
-                tasks.start_soon(self._acknowledge)
-                for fact in self._setup.opening:
-                    await self.coordinator.report(fact)
-                if self._open:
-                    await self._over.wait()
-                tasks.cancel_scope.cancel()
-        except BaseExceptionGroup as group:
-            raise _innermost(group) from group
+        async with anyio.create_task_group() as tasks, self.coordinator.running():
+            tasks.start_soon(self._acknowledge)
+            for fact in self._setup.opening:
+                self.coordinator.report(fact)
+            if self._open:
+                await self._over.wait()
+            tasks.cancel_scope.cancel()
         if self._open and self._failed:
             raise BatchStopped(
                 f"{self._failed} samples failed, more than the error budget of {self._setup.failures}; "
                 f"{self._open} have no result yet"
             )
+
+    def report(self, fact: Fact) -> None:
+        """Tell it a fact from outside. Raises: ``ConfigError`` when it is over."""
+        try:
+            self.coordinator.report(fact)
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
+            raise ConfigError("the batch is over") from error
+
+    def cancel(self, sample: str) -> None:
+        """Give up one sample. Raises: ``ConfigError`` if there is none, or it has ended."""
+        name = TrajectoryId(sample)
+        if name not in self._samples:
+            raise ConfigError(f"there is no sample {sample!r} to be run here")
+        world = self._setup.machine.world
+        if name in world.done or name in world.failed:
+            raise ConfigError(f"sample {sample!r} has ended already")
+        if not self.coordinator.cancel(name):
+            self.report(TrajectoryAbandoned(self.now(), name, "cancelled"))
 
     def now(self) -> Nanos:
         """The batch's own time."""
@@ -110,37 +127,45 @@ class Run:
     # -- agents ---------------------------------------------------------------------------------------------
 
     async def _agent(self, admit: Admit) -> TrajectoryFinished | TrajectoryAbandoned:
-        sample = self._samples[admit.trajectory]
-        limit = self._setup.timeouts.sample
-        budget = ServiceBudget(float("inf") if limit is None else limit)
-        trajectory = Trajectory(sample.id, admit.attempt, sample.group, self._around, budget)
-        cause: str | None = None
-        value: Any = None
         try:
-            with budget.scope:
-                budget.serving()
-                value = await self._solve(sample, trajectory)
-            if budget.scope.cancelled_caught:
-                cause = f"served for longer than its {limit:g} s"
-            else:
-                self._keep(admit.trajectory, value)
-        except JournalError:
-            raise
-        except Exception as error:  # noqa: BLE001 - the agent is the caller's code; how it fails is data
-            cause = f"{type(error).__name__}: {error}"
+            value, cause = await self._solved(self._samples[admit.trajectory], admit.attempt)
         finally:
-            with anyio.CancelScope(shield=True):
-                for environment in self._setup.ports.environments.values():
-                    await environment.release(admit.trajectory)
-        now = self._setup.ports.clock.now()
+            for environment in self._setup.ports.environments.values():
+                await let_go(environment, environment.release(admit.trajectory), admit.trajectory)
+        cause = cause or self._kept(admit.trajectory, value)
         if cause is not None:
-            return TrajectoryAbandoned(now, admit.trajectory, cause)
+            return TrajectoryAbandoned(self.now(), admit.trajectory, cause)
         score = getattr(value, "score", None)
-        return TrajectoryFinished(now, admit.trajectory, float(score) if isinstance(score, int | float) else None)
+        return TrajectoryFinished(
+            self.now(), admit.trajectory, float(score) if isinstance(score, int | float) else None
+        )
 
-    def _keep(self, trajectory: TrajectoryId, value: Any) -> None:  # noqa: ANN401 - the caller's own type
-        self._setup.ports.journal.keep(trajectory, msgspec.json.encode(value))
+    async def _solved(self, sample: Sample, attempt: int) -> tuple[Any, str | None]:
+        """Run the agent: what it returned, or why it returned nothing."""
+        limit = self._setup.timeouts.sample
+        budget = ServiceBudget(math.inf if limit is None else limit)
+        trajectory = Trajectory(sample.id, attempt, sample.group, self._around, budget)
+        try:
+            with budget.spending():
+                return await self._solve(sample, trajectory), None
+        except BaseExceptionGroup as group:
+            error = sole(group)
+            if not isinstance(error, Exception):
+                raise
+            return None, f"{type(error).__name__}: {error}"
+        except Exception as error:  # noqa: BLE001 - the agent is the caller's code; how it fails is data
+            return None, f"{type(error).__name__}: {error}"
+        return None, f"served for longer than its {limit:g} s"
+
+    def _kept(self, trajectory: TrajectoryId, value: Any) -> str | None:  # noqa: ANN401 - the caller's own type
+        """Record a result. Returns why it can't be, None if it could. Raises: ``JournalError``."""
+        try:
+            encoded = msgspec.json.encode(value)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            return f"what it returned can't be kept as JSON: {error}"
+        self._setup.ports.journal.keep(trajectory, encoded)
         self._values[trajectory] = value
+        return None
 
     # -- results --------------------------------------------------------------------------------------------
 
@@ -161,6 +186,8 @@ class Run:
         sample = self._samples[trajectory]
         attempt = self._setup.progress.attempts(trajectory)
         value = self._values.pop(trajectory, None)
+        if failure is not None:
+            value = None
         self._news.append((Result(sample.id, value, failure, sample.group, attempt), failure is not None))
         self._more.set()
 
@@ -178,11 +205,3 @@ class Run:
             allowed = self._setup.failures
             if not self._open or (allowed is not None and self._failed > allowed):
                 self._over.set()
-
-
-def _innermost(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The one error behind a group, or the group itself when there are several."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error

@@ -2,13 +2,13 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import anyio
 import msgspec
 
-from headway.core.units import MAIN, SECOND, EnvironmentId, StreamId, Tokens, TrajectoryId
+from headway.batch.budget import ServiceBudget
+from headway.core.units import MAIN, EnvironmentId, StreamId, Tokens, TrajectoryId
 from headway.drivers.live import Coordinator, occupy
 from headway.errors import ConfigError, SandboxError
 from headway.ports import Clock, Environment, TurnAnswer, TurnRequest
@@ -34,26 +34,9 @@ class TokenGuess:
 
 
 @dataclass(slots=True)
-class ServiceBudget:
-    """How long a sample may be served. Waiting in a queue, for an engine or a slot, costs nothing."""
-
-    left: float
-    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-
-    def waiting(self) -> None:
-        """The agent waits for Headway: the clock stops."""
-        self.left = self.scope.deadline - anyio.current_time()
-        self.scope.deadline = float("inf")
-
-    def serving(self, spent: float = 0.0) -> None:
-        """The agent runs again, after ``spent`` seconds of service."""
-        self.left -= spent
-        self.scope.deadline = anyio.current_time() + max(0.0, self.left)
-
-
-@dataclass(slots=True)
 class _StreamState:
     turns: int = 0
+    busy: bool = False
     size: int = 0
     total: int = 0
 
@@ -97,7 +80,7 @@ class Trajectory:
             timeout: seconds that the engine may take; waiting in a queue doesn't count.
             body: further fields of the request (``tools``, ``max_tokens``, ``temperature`` ...), sent as they are.
 
-        Raises: ``Rejected`` when no engine will ever answer it.
+        Raises: ``Rejected`` when no engine will ever answer it; ``ConfigError`` when the stream has a turn under way.
         """
         return await self._turn(StreamId(stream), {"messages": list(messages), **body}, "chat/completions", timeout)
 
@@ -110,31 +93,32 @@ class Trajectory:
 
     async def _turn(self, stream: StreamId, body: dict[str, Any], route: str, timeout: float | None) -> TurnAnswer:
         around, state = self._around, self._streams.setdefault(stream, _StreamState())
-        content = body.get("messages", body.get("prompt"))
-        exact = len(content) if isinstance(content, list) and content and isinstance(content[0], int) else None
-        size = len(msgspec.json.encode(content)) + len(msgspec.json.encode(body.get("tools")))
-        grown = (
-            around.guess.tokens(size - state.size) + state.total if size >= state.size else around.guess.tokens(size)
-        )
-        limit = body.get("max_completion_tokens") or body.get("max_tokens")
-        turn, state.turns = state.turns, state.turns + 1
-        self._budget.waiting()
-        spent = 0.0
+        if state.busy:
+            hint = "wait for it, or give parallel turns streams of their own: stream='...'"
+            raise ConfigError(f"a turn of stream {stream!r} is under way", hint=hint)
+        body = {**around.fields, **body}
+        size = len(msgspec.json.encode(body))  # also: what can't be sent fails here, in the agent
+        prompt, limit = self._prompt(body, state, size), _most_output(body)
+        request = TurnRequest(body, route, timeout if timeout is not None else around.turn_timeout)
+        turn, state.turns, state.busy = state.turns, state.turns + 1, True
         try:
-            answer = await around.coordinator.turn(
-                TrajectoryId(self.id),
-                stream,
-                turn,
-                TurnRequest({**around.fields, **body}, route, timeout if timeout is not None else around.turn_timeout),
-                prompt=Tokens(exact if exact is not None else grown),
-                max_output=None if limit is None else Tokens(int(limit)),
-            )
-            spent = answer.service / SECOND
+            with self._budget.request() as service:
+                answer = await around.coordinator.turn(
+                    TrajectoryId(self.id), stream, turn, request, prompt=prompt, max_output=limit, service=service
+                )
         finally:
-            self._budget.serving(spent)
+            state.busy = False
         around.guess.learn(size, answer.prompt_tokens)
         state.size, state.total = size, answer.prompt_tokens + answer.output_tokens
         return answer
+
+    def _prompt(self, body: Mapping[str, Any], state: _StreamState, size: int) -> Tokens:
+        """Tokens of a prompt: counted where it comes as tokens, else guessed from what it grew by."""
+        content = body.get("prompt")
+        if isinstance(content, list) and content and isinstance(content[0], int):
+            return Tokens(len(content))
+        guess = self._around.guess.tokens
+        return Tokens(guess(size - state.size) + state.total if size >= state.size else guess(size))
 
     @asynccontextmanager
     async def action(
@@ -145,22 +129,18 @@ class Trajectory:
         Args:
             environment: which; may be left out where the batch has one only.
             stream: the stream that acts.
-            timeout: seconds that the block may take, the wait for the slot excluded; raises ``TimeoutError``.
+            timeout: seconds that making the place and the block may take together, the wait for the slot excluded.
 
-        Raises: ``Rejected`` when there is no such environment.
+        Raises: ``Rejected`` when there is no such environment, ``TimeoutError``.
         """
         around = self._around
         name = EnvironmentId(environment if environment is not None else self._only_environment())
-        action, self._actions = self._actions, self._actions + 1
-        self._budget.waiting()
-        try:
-            grant = await around.coordinator.slot(TrajectoryId(self.id), StreamId(stream), action, name)
-        finally:
-            self._budget.serving()
         limit = timeout if timeout is not None else around.action_timeout
-        holding = asynccontextmanager(occupy)(around.coordinator, around.environments[name], grant, around.clock)
-        async with holding as place:
-            with anyio.fail_after(limit):
+        action, self._actions = self._actions, self._actions + 1
+        with self._budget.request() as service:
+            grant = await around.coordinator.slot(TrajectoryId(self.id), StreamId(stream), action, name)
+            service.start()
+            async with occupy(around.coordinator, around.environments[name], grant, around.clock, limit) as place:
                 yield place
 
     async def act(
@@ -191,3 +171,8 @@ class Trajectory:
             known = ", ".join(names) or "none"
             raise ConfigError("say which environment the action is for", hint=f"this batch has: {known}")
         return names[0]
+
+
+def _most_output(body: Mapping[str, Any]) -> Tokens | None:
+    limit = body.get("max_completion_tokens") or body.get("max_tokens")
+    return Tokens(limit) if isinstance(limit, int) else None

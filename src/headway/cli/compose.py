@@ -3,14 +3,13 @@
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import anyio
 import msgspec
 
-from headway.adapters.control import Order, listening
 from headway.adapters.engines import connect
 from headway.batch import Batch, Result, Sample, Slots, Timeouts
 from headway.batch.running import Solve
@@ -18,7 +17,7 @@ from headway.config import EngineSettings, EnvironmentSettings, Settings, load
 from headway.core.policy import Retries
 from headway.core.progress import Snapshot, snapshot
 from headway.core.units import nanos
-from headway.errors import ConfigError, FailureKind
+from headway.errors import ConfigError, FailureKind, HeadwayError, sole
 from headway.journal import SUFFIX, read
 from headway.policies.presets import NAMES
 from headway.ports import Engine, Environment
@@ -56,6 +55,10 @@ class Prepared(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
+class Interrupted(HeadwayError):  # noqa: N818 - it says what happened
+    """The user stopped a run; the message says how to go on."""
+
+
 class Outcome(msgspec.Struct, frozen=True):
     """How a run ended, as ``--json`` prints it."""
 
@@ -78,10 +81,20 @@ class Outcome(msgspec.Struct, frozen=True):
 def settings(file: Path | None, flags: Mapping[str, Any]) -> Settings:
     """Read the config file and lay the flags over it. Raises: ``ConfigError``."""
     laid = {key: value for key, value in flags.items() if key not in _ENGINE_FLAGS | {"environments", "slots"}}
+    for key in ("concurrency", "error_budget"):
+        laid[key] = _spelt(laid.get(key))
     laid["engines"] = _engine_entries(file, flags)
     for name, slots in _environment_flags(file, flags).items():
         laid[f"environments.{name}"] = slots
     return load(file, laid, known=NAMES)
+
+
+def _spelt(text: str | None) -> str | int | float | None:
+    """A flag as TOML would have it: a number where it is one."""
+    for number in (int, float):
+        with suppress(ValueError):
+            return None if text is None else number(text)
+    return text
 
 
 _ENGINE_FLAGS = {"engines", "engine_kind", "model", "api_key_env", "ca_file", "insecure"}
@@ -148,7 +161,14 @@ def execute(work: Work, chosen: Settings, journal: Path | None, *, resume: bool,
     if not chosen.engines:
         raise ConfigError("no engine is given", where="--engine", hint="--engine http://HOST:PORT, once for each")
     path = journal or Path(chosen.journal or _fresh_name(work.what))
-    return anyio.run(_execute, work, chosen, path, resume, say, quiet)
+    try:
+        return anyio.run(_execute, work, chosen, path, resume, say, quiet)
+    except BaseExceptionGroup as group:
+        raise sole(group) from group
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"interrupted; go on with: headway resume {path}" if path.exists() else "interrupted"
+        ) from None
 
 
 def _fresh_name(what: str) -> str:
@@ -185,52 +205,29 @@ async def _execute(
             source=msgspec.to_builtins(work),
             settings=chosen.plain(),
         )
-        say(f"journal: {path} (if this is interrupted: headway resume {path})")
-        results = await _watched(batch, prepared, path, quiet=quiet)
+        results = await _watched(batch, prepared, path, say, quiet=quiet)
     return _outcome(batch, prepared, results, path, chosen.policy)
 
 
-async def _watched(batch: Batch, prepared: Prepared, path: Path, *, quiet: bool) -> list[Result]:
-    results: list[Result] = []
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(listening(path, lambda order: _obey(batch, order)))
-        view = None if quiet else stack.enter_context(LiveView(f"{path.stem}: {len(prepared.samples)} samples"))
-        tasks = await stack.enter_async_context(anyio.create_task_group())
-        if view is not None:
-            tasks.start_soon(_refresh, view, batch)
+async def _watched(batch: Batch, prepared: Prepared, path: Path, say: Say, *, quiet: bool) -> list[Result]:
+    title = f"{path.stem}: {len(prepared.samples)} samples"
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_show, batch, title, path, say, quiet)
         async with batch.stream(prepared.solve, prepared.samples) as stream:
-            async for result in stream:
-                results.append(result)  # noqa: PERF401 - they come one by one
+            results = [result async for result in stream]
         tasks.cancel_scope.cancel()
     return results
 
 
-async def _refresh(view: LiveView, batch: Batch) -> None:
-    while True:
-        view.update(batch.progress, batch.now())
-        await anyio.sleep(0.25)
-
-
-async def _obey(batch: Batch, order: Order) -> None:
-    match order.verb:
-        case "pause":
-            await batch.pause()
-        case "resume":
-            await batch.resume()
-        case "cancel":
-            await batch.cancel(order.argument)
-        case "slots":
-            name, _, number = order.argument.partition("=")
-            await batch.set_slots(name, _number(number, order.argument))
-        case "concurrency":
-            lifted = order.argument == "none"
-            await batch.set_concurrency(None if lifted else _number(order.argument, order.argument))
-
-
-def _number(text: str, where: str) -> int:
-    if not text.isdecimal():
-        raise ConfigError(f"needs a number, is {text!r}", where=where)
-    return int(text)
+async def _show(batch: Batch, title: str, path: Path, say: Say, quiet: bool) -> None:
+    await batch.started.wait()
+    say(f"journal: {path} (if this is interrupted: headway resume {path})")
+    if quiet:
+        return
+    with LiveView(title) as view:
+        while True:
+            view.update(batch.progress, batch.now())
+            await anyio.sleep(0.25)
 
 
 @asynccontextmanager

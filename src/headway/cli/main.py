@@ -9,6 +9,7 @@ from typing import Annotated, cast
 import typer
 
 from headway.cli import control, engine, report, run
+from headway.cli.compose import Interrupted
 from headway.errors import BoundaryError, ConfigError, HeadwayError
 from headway.version import __version__
 
@@ -43,17 +44,17 @@ def main() -> None:
 def _outcome(arguments: list[str]) -> int:  # noqa: PLR0911 - one line for each kind of end
     try:
         done = app(arguments, standalone_mode=False)
-    except typer.Abort:
-        return 130
     except _UsageError as error:
         return _complain(error.format_message().replace("\n", " "), 2)
     except ConfigError as error:
         return _complain(str(error), 2)
+    except Interrupted as error:
+        return _complain(str(error), 130)
     except BoundaryError as error:
         return _complain(str(error), 1)
     except HeadwayError as error:
         return _complain(f"{error} (this is a fault of Headway's: please report it)", 1)
-    except KeyboardInterrupt:
+    except (typer.Abort, KeyboardInterrupt):
         return _complain("interrupted", 130)
     except BrokenPipeError:
         return 1

@@ -42,7 +42,9 @@ def run(
     agent: Annotated[str, typer.Option(help="bfcl: scripted or model. Task files have one agent.")] = "",
     inject_latency: Annotated[bool, typer.Option("--inject-latency", help="bfcl: a seeded delay on actions.")] = False,
     cache_salt: Annotated[str | None, typer.Option(help="Keep this run apart in vLLM's prefix cache.")] = None,
-    error_budget: Annotated[float | None, typer.Option(help="Failures before it stops; below 1: a share.")] = None,
+    error_budget: Annotated[
+        str | None, typer.Option(help="Failures before it stops: a number, or a share like 5%.")
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Run a batch of agent tasks on your engines and environments."""

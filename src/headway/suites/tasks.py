@@ -4,6 +4,7 @@ A line: ``{"id": "t1", "prompt": "..."}`` or ``"messages": [...]``; optional ``g
 ``max_tokens``. Where the batch has an environment, the agent offers the tool ``bash`` and runs what the model asks for.
 """
 
+import codecs
 import difflib
 from collections.abc import Sequence
 from pathlib import Path
@@ -58,28 +59,28 @@ BASH = {
 def load(path: Path) -> list[Sample]:
     """Read a task file. Raises: ``ConfigError`` that names the line and what is wrong with it."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"can't be read: {error}", where=str(path)) from error
-    lines: dict[str, int] = {}
+        lines = path.read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n")
+    except OSError as error:
+        raise ConfigError(f"can't be read: {error.strerror}", where=str(path)) from error
+    found: dict[str, int] = {}
     samples = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(lines, 1):
         if line.strip():
             task = _parse(line, f"{path}, line {number}")
-            if task.id in lines:
-                what = f"the sample id {task.id!r} stands on line {lines[task.id]} already"
+            if task.id in found:
+                what = f"the sample id {task.id!r} stands on line {found[task.id]} already"
                 raise ConfigError(what, where=f"{path}, line {number}", hint="every sample needs an id of its own")
-            lines[task.id] = number
+            found[task.id] = number
             samples.append(Sample(id=task.id, data=task, group=task.group, hint=task.hint))
     if not samples:
         raise ConfigError("has no tasks", where=str(path))
     return samples
 
 
-def _parse(line: str, where: str) -> Task:
+def _parse(line: bytes, where: str) -> Task:
     try:
         task = msgspec.json.decode(line, type=Task)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigError(_what(str(error)), where=where) from error
     if not task.id:
         raise ConfigError("the id is empty", where=where)
@@ -130,8 +131,11 @@ class ShellAgent(msgspec.Struct, frozen=True):
             command = str(arguments["command"])
         except (msgspec.DecodeError, KeyError, TypeError):
             return "error: the arguments must be an object with a command"
-        async with trajectory.action(self.environment) as place:
-            done = await place.run(["bash", "-c", command])
+        try:
+            async with trajectory.action(self.environment) as place:
+                done = await place.run(["bash", "-c", command])
+        except TimeoutError as error:
+            return f"error: {error}"
         ending = "\n[timed out]" if done.timed_out else f"\n[exit code {done.exit_code}]" if done.exit_code else ""
         return f"{done.stdout}{done.stderr}{ending}"
 

@@ -23,7 +23,7 @@ class Dispatch:
         self.turns = Turns(self._waiting)
         self.slots = Slots(self._waiting)
         self._pending = self._waiting.queue()
-        self._waiting.retire(self._pending)  # those who wait for admission keep their place
+        self._waiting.retire(self._pending)  # it has an order of its own
         self._refused = (0, 0)
         for trajectory in sorted(world.trajectories.values(), key=lambda t: (t.index, t.id)):
             self._wait(trajectory)
@@ -45,8 +45,18 @@ class Dispatch:
         self._waiting.forget(item)
 
     def progressed(self, trajectory: Trajectory) -> None:
-        """A trajectory's group made progress: its bucket may move in every queue."""
+        """A trajectory went on or ended: buckets may move in every queue."""
         self._waiting.progressed(trajectory)
+        self._reorder(trajectory)
+
+    def _reorder(self, trajectory: Trajectory) -> None:
+        if self._pending.size:
+            self._waiting.moved(self._policies.order, trajectory, (self._pending,))
+
+    def wake_at(self, at: int | None) -> None:
+        """A policy wants to be told when a time has come; not again of one that is over."""
+        if at is not None and at > self._world.now:
+            self._waiting.wake_at(at)
 
     # -- samples --------------------------------------------------------------------------------------------
 
@@ -71,6 +81,7 @@ class Dispatch:
             elif self._has_room(trajectory):
                 self.forget(trajectory)
                 world.admit(trajectory)
+                self._reorder(trajectory)
                 self.emit(Admit(trajectory.id, trajectory.attempt))
             else:
                 self._refused = (world.live_tokens, world.expected_growth())
@@ -102,6 +113,13 @@ class Dispatch:
         self._waiting.woken()
         self.turns.woken()
         self.slots.woken()
+        if self._policies.observers:
+            self.retry_everything()
+
+    def reconsider(self) -> None:
+        """Something was learnt that only policies with a state of their own can make use of."""
+        if self._policies.observers:
+            self.admit()
 
     def environment_changed(self, environment: EnvironmentState) -> None:
         """An environment appeared or changed size."""
@@ -114,7 +132,7 @@ class Dispatch:
         self.admit()
 
     def retry_everything(self) -> None:
-        """A pause is over."""
+        """A pause is over, or a policy may have changed its mind."""
         for engine in self._world.engines.values():
             self.turns.retry(engine)
         self.slots.retry_all()

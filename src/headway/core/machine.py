@@ -49,7 +49,12 @@ class Machine:
         self.world = world if world is not None else World()
         self.world.coupled = policies.coupled
         self.policies = policies
-        self._dispatch = Dispatch(self.world, policies)
+        self._begin()
+
+    def _begin(self) -> None:
+        begun = self.policies.begun(self.world)
+        self._observers = begun.observers
+        self._dispatch = Dispatch(self.world, begun)
 
     def handle(self, fact: Fact) -> list[Command]:  # noqa: C901, PLR0912 - one arm per fact
         """Apply one fact and return what the driver must do now. Raises: ``RefusedFact``."""
@@ -57,6 +62,8 @@ class Machine:
         if why is not None:
             raise RefusedFact(f"{fact!r} was refused: {why}")
         self.world.now = fact.at
+        for observer in self._observers:
+            self._dispatch.wake_at(observer.observe(fact, self.world))
         match fact:
             case TurnFinished():
                 self._turn_finished(fact)
@@ -101,6 +108,7 @@ class Machine:
         match fact:
             case EngineSampled():
                 world.engines[fact.engine].sample = fact
+                dispatch.reconsider()
             case Woke():
                 dispatch.woken()
             case SlotsChanged():
@@ -119,7 +127,7 @@ class Machine:
                 dispatch.retry_everything()
             case CoordinatorStarted():
                 world.take_over(retry_failed=fact.retry_failed)
-                self._dispatch = Dispatch(world, self.policies)
+                self._begin()
             case _:
                 assert_never(fact)
 
@@ -180,9 +188,7 @@ class Machine:
         trajectory = self.world.trajectories[fact.trajectory]
         action = trajectory.actions[fact.action]
         self.world.close_action(action)
-        trajectory.completed += 1
-        trajectory.attained += fact.service
-        trajectory.group.actions += 1
+        self.world.complete(trajectory, fact.service)
         self._dispatch.progressed(trajectory)
         self._dispatch.slots.retry(action.environment)
 

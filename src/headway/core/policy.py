@@ -1,10 +1,10 @@
 """The questions that the machine asks, as Protocols. Policies answer with values and change nothing."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from headway.core.facts import FailureKind
+from headway.core.facts import Fact, FailureKind
 from headway.core.units import SECOND, Nanos
 from headway.core.world import EngineState, Stream, Trajectory, World
 
@@ -13,11 +13,11 @@ class Priority(Protocol):
     """Who goes first where something is scarce. The score of an entry is ``offset(bucket) + member``.
 
     Smaller is sooner; equal scores go in order of arrival. ``member`` is read when an entry starts to wait,
-    ``offset`` may move while it waits: the machine asks again when the bucket's group made progress.
+    ``offset`` may move while it waits: the machine asks what moved when a trajectory was admitted, acted or ended.
     """
 
     def bucket(self, trajectory: Trajectory) -> Hashable:
-        """The name of what moves together, a group's id or None for everybody else."""
+        """The name of what moves together."""
         ...
 
     def member(self, trajectory: Trajectory) -> float:
@@ -26,6 +26,13 @@ class Priority(Protocol):
 
     def offset(self, trajectory: Trajectory, world: World) -> float:
         """The score of the whole bucket that this trajectory belongs to."""
+        ...
+
+    def moved(self, trajectory: Trajectory, world: World) -> Iterable[tuple[Hashable, float]] | None:
+        """Buckets whose offset this trajectory's progress moved, with the new one; None: perhaps all of them.
+
+        All of them is allowed a bounded number of times per batch, a bucket or two at other times.
+        """
         ...
 
 
@@ -54,6 +61,21 @@ class Residency(Protocol):
 
     def crowded(self, engine: EngineState) -> bool:
         """Is more counted there than should be, so that an idle stream must be dropped?"""
+        ...
+
+    def worth(self, stream: Stream, score: float) -> float:
+        """How much an idle stream of a trajectory with that priority is worth keeping; the least is dropped first."""
+        ...
+
+
+class Observer(Protocol):
+    """A policy with a state of its own, which is folded from facts and from nothing else."""
+
+    def observe(self, fact: Fact, world: World) -> Nanos | None:
+        """Learn of a fact that was accepted, before it is applied. A time to be woken at, if it wants one.
+
+        When that time has come, all queues are looked at again.
+        """
         ...
 
 
@@ -87,6 +109,8 @@ class Policies:
 
     ``order`` sorts samples that wait for admission, ``priority`` actions and turns that wait. ``overtakes`` bounds
     how many later arrivals may pass an entry of a queue; ``bypass`` how many parked turns one retry looks at.
+    ``begin``: makes the same policies with state of their own, out of a world that may have a past; every machine calls
+    it once, and again after each ``CoordinatorStarted``. ``observers``: those of the policies that have such a state.
     """
 
     name: str
@@ -99,3 +123,9 @@ class Policies:
     overtakes: int = 512
     bypass: int = 32
     retries: Retries = field(default_factory=Retries)
+    begin: Callable[["Policies", World], "Policies"] | None = None
+    observers: tuple[Observer, ...] = ()
+
+    def begun(self, world: World) -> "Policies":
+        """These policies, ready for one machine."""
+        return self if self.begin is None else self.begin(self, world)

@@ -10,7 +10,7 @@ once, what makes it worse (its best member left) is put right when it comes to t
 """
 
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Generic, TypeVar
@@ -115,6 +115,11 @@ class WaitingQueue(Generic[T]):
             top = home.top()
             if home.listing is None or offset + top.member < home.listing[0]:
                 self._list(home, offset + top.member, top.arrival)
+
+    def rekey_all(self, offset: Callable[[T], float]) -> None:
+        """Move every bucket, by what any member says."""
+        for name, bucket in self._buckets.items():
+            self.rekey(name, offset(bucket.top().item))
 
     def remove(self, ticket: Ticket[T]) -> None:
         """Take an entry out, served or given up."""

@@ -36,12 +36,11 @@ def _fact(world: World, fact: Fact) -> None:
         case SampleSubmitted():
             world.submit(fact)
         case ActionFinished():
-            trajectory = world.trajectories[fact.trajectory]
-            trajectory.completed += 1
-            trajectory.group.actions += 1
+            world.complete(world.trajectories[fact.trajectory], fact.service)
         case TurnFinished():
             world.outputs += fact.output_tokens
             world.answered += 1
+            world.attain(world.trajectories[fact.trajectory], fact.service)
         case TrajectoryFinished():
             world.end(world.trajectories[fact.trajectory], finished=True)
         case TrajectoryAbandoned():

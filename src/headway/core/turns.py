@@ -18,7 +18,7 @@ from headway.core.units import EngineId
 from headway.core.waiting import Item, Queue, Waiting, sooner
 from headway.core.world import UNLIMITED, Doing, EngineState, Stream, Trajectory
 
-_Idle = tuple[float, int, int, int, Stream]  # urgency and age, then what tells whether it still holds
+_Idle = tuple[float, int, int, int, Stream]  # worth and age, then what tells whether it still holds
 
 
 @dataclass(slots=True, eq=False)
@@ -67,7 +67,7 @@ class _Line:
 
 @dataclass(slots=True, eq=False)
 class _Lane:
-    """One engine: who waits for it, and a heap of those that idle on it, least urgent first."""
+    """One engine: who waits for it, and a heap of those that idle on it, least worth keeping first."""
 
     engine: EngineState
     returning: _Line
@@ -221,8 +221,8 @@ class Turns:
                 heap[:] = [entry for entry in heap if _still_idle(entry, engine)]
                 heapify(heap)
             trajectory = stream.trajectory
-            urgency = -self._waiting.score(trajectory)
-            heappush(heap, (urgency, -trajectory.index, next(self._waiting.arrivals), stream.answered, stream))
+            worth = self._policies.residency.worth(stream, self._waiting.score(trajectory))
+            heappush(heap, (worth, -trajectory.index, next(self._waiting.arrivals), stream.answered, stream))
             self._make_room(lane)
         self.retry(engine)
 

@@ -1,5 +1,6 @@
 """Who waits in which queue, and what was decided: shared by everything in the core that makes somebody wait."""
 
+from collections.abc import Iterable
 from itertools import count
 
 from headway.core.commands import Command, WakeAt
@@ -63,12 +64,18 @@ class Waiting:
         return priority.offset(trajectory, self.world) + priority.member(trajectory)
 
     def progressed(self, trajectory: Trajectory) -> None:
-        """A trajectory's group made progress: its bucket may move in every queue."""
-        priority = self._priority
-        bucket = priority.bucket(trajectory)
-        if bucket is not None:
-            offset = priority.offset(trajectory, self.world)
-            for queue in self._queues:
+        """A trajectory went on or ended: buckets may move in the queues of turns and actions."""
+        self.moved(self._priority, trajectory, self._queues)
+
+    def moved(self, priority: Priority, trajectory: Trajectory, queues: Iterable[Queue]) -> None:
+        """Move the buckets that are kept in an order."""
+        changes = priority.moved(trajectory, self.world)
+        if changes is None:
+            for queue in queues:
+                queue.rekey_all(lambda item: priority.offset(_trajectory(item), self.world))
+            return
+        for bucket, offset in changes:
+            for queue in queues:
                 queue.rekey(bucket, offset)
 
     def wake_at(self, at: int) -> None:
@@ -80,6 +87,10 @@ class Waiting:
     def woken(self) -> None:
         """Timers up to now are over."""
         self._wakes = {at for at in self._wakes if at > self.world.now}
+
+
+def _trajectory(item: Item) -> Trajectory:
+    return item if isinstance(item, Trajectory) else item.trajectory
 
 
 def sooner(*candidates: tuple[Ticket[Item] | None, Queue]) -> Ticket[Item] | None:

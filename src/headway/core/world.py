@@ -45,13 +45,18 @@ class Doing(IntEnum):
 class Group:
     """Samples that share a prompt, and what has been seen of their lengths.
 
-    ``actions`` completed by all members so far, ``finished`` members, ``submitted`` members.
+    ``actions`` completed by all members so far, ``finished`` members, ``submitted`` members, ``admitted`` ones that are
+    live or over. ``attained``: service time of their turns and actions, nanoseconds. ``lengths``: how many members
+    finished after so many actions.
     """
 
     id: GroupId | None
     submitted: int = 0
     actions: int = 0
     finished: int = 0
+    admitted: int = 0
+    attained: int = 0
+    lengths: dict[int, int] = field(default_factory=dict[int, int])
 
 
 @dataclass(slots=True, eq=False)
@@ -186,6 +191,8 @@ class World:
     paused: bool = False
     outputs: int = 0
     answered: int = 0
+    actions: int = 0
+    attained: int = 0
     grown: int = 0
     regrown: int = 0
     engines_seen: int = 0
@@ -206,6 +213,7 @@ class World:
         """It goes live; coupled, it takes a slot in each of its environments for life."""
         trajectory.phase = Phase.LIVE
         trajectory.attempt += 1
+        trajectory.group.admitted += 1
         self.live += 1
         self.live_tokens += trajectory.prompt
         if self.coupled:
@@ -247,7 +255,9 @@ class World:
         del self.trajectories[trajectory.id]
         if finished:
             self.done.add(trajectory.id)
-            trajectory.group.finished += 1
+            group = trajectory.group
+            group.finished += 1
+            group.lengths[trajectory.completed] = group.lengths.get(trajectory.completed, 0) + 1
         else:
             self.failed[trajectory.id] = trajectory
 
@@ -257,7 +267,12 @@ class World:
         self._forget_progress(trajectory)
 
     def _forget_progress(self, trajectory: Trajectory) -> None:
-        trajectory.group.actions -= trajectory.completed
+        group = trajectory.group
+        group.admitted -= trajectory.phase is Phase.LIVE
+        group.actions -= trajectory.completed
+        group.attained -= trajectory.attained
+        self.actions -= trajectory.completed
+        self.attained -= trajectory.attained
         trajectory.phase = Phase.PENDING
         trajectory.completed = trajectory.attained = trajectory.next_action = 0
 
@@ -376,7 +391,13 @@ class World:
         stream.answered += 1
         self.outputs += fact.output_tokens
         self.answered += 1
-        trajectory.attained += fact.service
+        self.attain(trajectory, fact.service)
+
+    def attain(self, trajectory: Trajectory, service: int) -> None:
+        """Time that a turn or an action of it took."""
+        trajectory.attained += service
+        trajectory.group.attained += service
+        self.attained += service
 
     # -- actions --------------------------------------------------------------------------------------------
 
@@ -401,6 +422,13 @@ class World:
             self._claim(trajectory, environment)
             trajectory.instances |= {environment.id}
             environment.next_create = self.now + environment.create_interval
+
+    def complete(self, trajectory: Trajectory, service: int) -> None:
+        """One more action of it is done."""
+        trajectory.completed += 1
+        trajectory.group.actions += 1
+        self.actions += 1
+        self.attain(trajectory, service)
 
     def close_action(self, action: Action) -> None:
         """The action is over, granted or not; its slot, if it had one, is free."""

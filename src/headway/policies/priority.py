@@ -1,6 +1,6 @@
 """Who goes first where slots, or an engine's places, are scarce. One signal for actions and for turns."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -20,6 +20,10 @@ class _OneBucket(Priority):
     def offset(self, trajectory: Trajectory, world: World) -> float:  # noqa: ARG002 - the protocol's signature
         """The one bucket stays where it is."""
         return 0.0
+
+    def moved(self, trajectory: Trajectory, world: World) -> Iterable[tuple[Hashable, float]]:  # noqa: ARG002
+        """Nothing moves."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from headway.core.policy import Residency
-from headway.core.world import UNLIMITED, EngineState
+from headway.core.world import UNLIMITED, EngineState, Stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,10 @@ class Uncontrolled(Residency):
     def crowded(self, engine: EngineState) -> bool:  # noqa: ARG002 - the protocol's signature
         """Never."""
         return False
+
+    def worth(self, stream: Stream, score: float) -> float:  # noqa: ARG002 - the protocol's signature
+        """The more urgent its trajectory, the more."""
+        return -score
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +44,7 @@ class WithinCache(Residency):
         if engine.state_slots is not None and engine.held > engine.state_slots:
             return True
         return engine.kv_tokens is not None and engine.active + engine.idle > engine.kv_tokens
+
+    def worth(self, stream: Stream, score: float) -> float:  # noqa: ARG002 - the protocol's signature
+        """The more urgent its trajectory, the more."""
+        return -score

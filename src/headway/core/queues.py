@@ -90,12 +90,10 @@ class WaitingQueue(Generic[T]):
 
     def push(self, item: T, bucket: Hashable, offset: float, member: float) -> Ticket[T]:
         """Add an entry; ``offset`` is the bucket's score as of now."""
+        self.rekey(bucket, offset)
         home = self._buckets.get(bucket)
         if home is None:
             home = self._buckets[bucket] = _Bucket(bucket, offset)
-        elif home.offset != offset:
-            home.offset = offset
-            self.moves += 1
         arrival = next(self._arrivals)
         ticket = Ticket(item, member, arrival, home, self.departures + self.size + self._overtakes)
         self.size += 1

@@ -43,11 +43,12 @@ def _group(setting: Setting, dice: Random, first: int, members: int) -> list[Gen
         max(1, min(work.cap, ceil(law.at(_inside(_NORMAL.cdf(shared + own * dice.gauss())))))) for _ in range(members)
     ]
     history = exp(fmean(log(length) for length in lengths) + HISTORY_NOISE * dice.gauss())
-    group = GroupId(f"g{first // setting.group}") if setting.group > 1 else None
+    digits = len(str(setting.samples - 1))  # names in the order of the samples
+    group = GroupId(f"g{first // setting.group:0{digits}}") if setting.group > 1 else None
     places = _Places(setting.environments)
     return [
         Generated(
-            Script(TrajectoryId(f"s{first + place}"), _steps(work, length, prompt, pace, places, dice), group), history
+            Script(TrajectoryId(f"s{first + place:0{digits}}"), _steps(work, length, prompt, pace, places, dice), group), history
         )
         for place, length in enumerate(lengths)
     ]

@@ -148,7 +148,7 @@ class ContinuousBatching:
         self._plan()
         kv = self.shape.kv_tokens
         usage = None if kv is None else (self._prefilling + self._context) / kv
-        waiting = sum(turn.phase is _Phase.WAITING for turn in self._turns.values())
+        waiting = len(self._turns) - self._running
         return EngineSampled(at, self.name, self._running, waiting, usage, self.totals.preemptions)
 
     def start(self, at: Nanos, start: StartTurn, prompt: Tokens, output: Tokens) -> None:

@@ -137,8 +137,8 @@ class Machine:
         stream = self.world.trajectories[fact.trajectory].streams[fact.stream]
         engine = stream.engine
         self.world.finish_turn(stream, fact)
-        if engine is not None:
-            self._dispatch.turns.went_idle(stream, engine)
+        assert engine is not None  # noqa: S101 - a running turn has a home
+        self._dispatch.turns.went_idle(stream, engine)
         self._dispatch.learnt()
 
     def _turn_failed(self, fact: TurnFailed) -> None:
@@ -153,20 +153,19 @@ class Machine:
             stream.doing = Doing.NOTHING
             reason = f"{fact.kind} after {stream.tries} tries: {fact.cause}"
             self._dispatch.emit(Reject(fact.trajectory, "turn", reason, fact.stream, fact.turn))
-        if engine is not None:
-            self._dispatch.turns.retry(engine)
+        assert engine is not None  # noqa: S101 - a running turn has a home
+        self._dispatch.turns.retry(engine)
 
     def _turn_withdrawn(self, fact: TurnWithdrawn) -> None:
         stream = self.world.trajectories[fact.trajectory].streams[fact.stream]
         engine = stream.engine
-        running = stream.doing is Doing.RUNNING
         self._dispatch.forget(stream)
-        if running and engine is not None:
+        if stream.doing is Doing.RUNNING and engine is not None:
             self._dispatch.emit(CancelTurn(fact.trajectory, fact.stream, fact.turn, stream.attempt, engine.id))
             self._stop_turn(stream)
-        stream.doing = Doing.NOTHING
-        if running and engine is not None:
+            stream.doing = Doing.NOTHING
             self._dispatch.turns.retry(engine)
+        stream.doing = Doing.NOTHING
 
     def _stop_turn(self, stream: Stream) -> None:
         self.world.stop_turn(stream)

@@ -17,7 +17,7 @@ from headway.core.facts import (
     TurnFinished,
 )
 from headway.core.units import Nanos
-from headway.core.world import Phase, World
+from headway.core.world import World
 
 
 def restore(records: Iterable[tuple[Fact, Sequence[Command]]]) -> World:
@@ -59,8 +59,7 @@ def _command(world: World, command: Command) -> None:
     match command:
         case Admit():
             trajectory = world.trajectories[command.trajectory]
-            if trajectory.phase is Phase.PENDING:
-                world.admit(trajectory)
+            world.admit(trajectory)
             trajectory.attempt = command.attempt
         case StartTurn() | GrantAction():
             trajectory = world.trajectories[command.trajectory]

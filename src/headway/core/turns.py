@@ -18,6 +18,8 @@ from headway.core.units import EngineId
 from headway.core.waiting import Item, Queue, Waiting, sooner
 from headway.core.world import UNLIMITED, Doing, EngineState, Stream, Trajectory
 
+INFINITE = float("inf")
+
 _Idle = tuple[float, int, int, int, Stream]  # worth and age, then what tells whether it still holds
 
 
@@ -25,7 +27,8 @@ _Idle = tuple[float, int, int, int, Stream]  # worth and age, then what tells wh
 class _Line:
     """Turns that wait for one engine's memory, and what the last look in vain has shown.
 
-    ``least``: nobody in the window needs less; 0 where that is not known. ``last``: the score at the window's end.
+    ``least``: nobody in the window needs less; 0 where that is not known. ``last``: the score at the window's end,
+    infinite where it held everybody.
     """
 
     queue: Queue
@@ -49,9 +52,9 @@ class _Line:
         return None if self.queue.due() is first else self._look(room, window)
 
     def _as_before(self, window: int) -> bool:
-        """Are those in the window more or less the same as at the last look? Exact unless buckets moved."""
+        """Does ``least`` still hold? Exact unless buckets moved; where all were seen, whoever leaves can't lower it."""
         queue = self.queue
-        return queue.departures == self.departures and queue.moves - self.moves < window
+        return self.last == INFINITE or (queue.departures == self.departures and queue.moves - self.moves < window)
 
     def _look(self, room: int, window: int) -> Ticket[Item] | None:
         least, last, seen = UNLIMITED, 0.0, 0
@@ -60,7 +63,7 @@ class _Line:
             if need <= room:
                 return ticket
             least, last, seen = min(least, need), ticket.score, seen + 1
-        self.least, self.last = least, last if seen == window else float("inf")
+        self.least, self.last = least, last if seen == window else INFINITE
         self.departures, self.moves = self.queue.departures, self.queue.moves
         return None
 

@@ -312,9 +312,7 @@ class World:
         return stream
 
     def settle(self, stream: Stream, engine: EngineState) -> None:
-        """Make an engine the home of a stream. What it had elsewhere is not counted any more."""
-        if stream.engine is engine:
-            return
+        """Make another engine the home of a stream. What it had elsewhere is not counted any more."""
         self.leave(stream)
         stream.engine = engine
         engine.homed += 1

@@ -95,7 +95,7 @@ class Journal:
         return self
 
     def something_in_flight(self) -> "Journal":
-        """A bystander acts all the while, so that the rule for a batch in which nothing is in flight keeps out of it."""
+        """A bystander acts all the while, so that the rule for a batch with nothing in flight keeps out of it."""
         self.environment("elsewhere", 1)
         self.sample("bystander")
         self.act("bystander", "elsewhere")

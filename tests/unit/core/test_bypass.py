@@ -2,6 +2,8 @@
 
 import pytest
 
+from headway.core.facts import EngineSampled
+
 
 @pytest.fixture
 def crowded(journal):
@@ -57,6 +59,15 @@ def test_a_blocked_window_is_not_looked_at_again_until_something_changed(crowded
     assert line.least == 460, "a smaller newcomer within the window counts"
     assert batch.finish("x") == []
     assert batch.withdraw_turn("holder") == ["cancel holder:0 on e", "start big:0 on e"]
+
+
+def test_a_retry_passes_those_who_do_not_fit(crowded):
+    batch = crowded()
+    batch.machine.handle(EngineSampled(0, "e", 1, 0, 0.5, 0))
+    batch.turn("small", 300)
+    batch.turn("big", 700)
+    batch.turn("tiny", 400)
+    assert batch.withdraw_turn("small") == ["cancel small:0 on e", "start tiny:0 on e"]
 
 
 def test_places_are_shared_by_priority_and_the_passed_line_counts(journal):

@@ -175,3 +175,14 @@ def test_a_turn_that_moves_to_another_engine_leaves_its_memory_to_others(journal
     batch.engine("f", kv=1000)
     moves = batch.world.trajectories["a"].index % 2 == 0
     assert batch.turn("a", 720) == (["start a:1 on f", "start b:0 on e"] if moves else ["start a:1 on e"])
+
+
+def test_what_backs_off_on_a_lost_engine_comes_back_elsewhere(journal):
+    batch = journal()
+    batch.engine("e")
+    batch.sample("a")
+    batch.turn("a")
+    batch.fail("a")
+    batch.engine("f")
+    assert batch.lose("e") == []
+    assert batch.pass_(10**9).woke() == ["start a:0 on f"]

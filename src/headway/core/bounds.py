@@ -72,6 +72,11 @@ class Step(Protocol):
         """What follows it, if anything does."""
         ...
 
+    @property
+    def fresh(self) -> bool:
+        """Whether its new tokens are the whole prompt, nothing of the context before being left."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Demand:
@@ -217,7 +222,7 @@ def _model(
     marks: dict[EnvironmentId, tuple[Use, int]] = {}
     for place, step in enumerate(steps):
         fresh = 0 if cached and not place else step.new_tokens
-        start, own = context + step.new_tokens, step.output_tokens
+        start, own = step.new_tokens + (0 if step.fresh else context), step.output_tokens
         alone = cost.base + cost.per_sequence + cost.per_token * (start + own / 2)
         serial += nanos(cost.prefill * fresh + own * alone)
         context = start + own

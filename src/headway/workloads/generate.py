@@ -48,7 +48,10 @@ def _group(setting: Setting, dice: Random, first: int, members: int) -> list[Gen
     places = _Places(setting.environments)
     return [
         Generated(
-            Script(TrajectoryId(f"s{first + place:0{digits}}"), _steps(work, length, prompt, pace, places, dice), group), history
+            Script(
+                TrajectoryId(f"s{first + place:0{digits}}"), _steps(work, length, prompt, pace, places, dice), group
+            ),
+            history,
         )
         for place, length in enumerate(lengths)
     ]

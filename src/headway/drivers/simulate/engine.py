@@ -333,7 +333,8 @@ class ContinuousBatching:
 
     def _hit(self, turn: _Turn) -> int:
         own, block = turn.own, self.shape.block_tokens
-        usable = own.usable if own is not None and own.turn < turn.start.turn else 0
+        grown = own is not None and own.turn < turn.start.turn and own.tokens <= turn.prompt
+        usable = own.usable if own is not None and grown else 0
         if not usable and self._cache.has(turn.family):
             usable = turn.shared
         return min(usable, turn.size - 1) // block * block

@@ -31,7 +31,8 @@ class Player:
     @property
     def prompt(self) -> Tokens:
         """Prompt tokens of the turn under way."""
-        return Tokens(self.context + self.current.new_tokens)
+        step = self.current
+        return Tokens(step.new_tokens + (0 if step.fresh else self.context))
 
     @property
     def acting(self) -> ScriptedAction | None:
@@ -57,8 +58,7 @@ class Player:
         return self._advance(at)
 
     def _advance(self, at: Nanos) -> TurnRequested | TrajectoryFinished:
-        step = self.current
-        self.context += step.new_tokens + step.output_tokens
+        self.context = self.prompt + self.current.output_tokens
         self.step += 1
         if self.step == len(self.script.steps):
             return TrajectoryFinished(at, self.script.trajectory)

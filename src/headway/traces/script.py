@@ -24,12 +24,14 @@ class ScriptedAction(msgspec.Struct, frozen=True, gc=False):
 class Step(msgspec.Struct, frozen=True, gc=False):
     """One turn and the action that follows it, if one does.
 
-    ``new_tokens`` join the context before the turn (the first prompt, then each observation).
+    ``new_tokens`` join the context before the turn (the first prompt, then each observation). ``fresh``: they replace
+    it instead, as after a compaction, and nothing but the first prompt may be left in a cache.
     """
 
     new_tokens: Tokens
     output_tokens: Tokens
     action: ScriptedAction | None = None
+    fresh: bool = False
 
 
 class Script(msgspec.Struct, frozen=True):
@@ -48,7 +50,7 @@ class Script(msgspec.Struct, frozen=True):
         """Prompt tokens of each turn, history included."""
         context, prompts = 0, []
         for step in self.steps:
-            context += step.new_tokens
+            context = step.new_tokens + (0 if step.fresh else context)
             prompts.append(Tokens(context))
             context += step.output_tokens
         return prompts

@@ -35,7 +35,11 @@ def says(text: str) -> Answer:
 
 def calls(command: str, number: int = 0) -> Answer:
     function = {"name": "bash", "arguments": json.dumps({"command": command})}
-    return {"role": "assistant", "content": None, "tool_calls": [{"id": f"c{number}", "type": "function", "function": function}]}
+    return {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": f"c{number}", "type": "function", "function": function}],
+    }
 
 
 def shell_story(body: dict[str, Any]) -> Answer:

@@ -186,3 +186,13 @@ def test_what_backs_off_on_a_lost_engine_comes_back_elsewhere(journal):
     batch.engine("f")
     assert batch.lose("e") == []
     assert batch.pass_(10**9).woke() == ["start a:0 on f"]
+
+
+def test_what_ends_while_no_engine_is_left_waits_for_none(journal):
+    batch = journal()
+    batch.engine("e")
+    batch.sample("a")
+    batch.lose("e")
+    batch.turn("a")
+    assert batch.abandon("a") == []
+    assert batch.engine("f") == []

@@ -1,0 +1,174 @@
+"""How much each trajectory still has to do, in seconds of service, learnt from facts as they come.
+
+The forecast is the state of the policies that look ahead: one of it serves the order of admission, of actions and of
+turns. Actions still to come follow from :mod:`~headway.policies.lengths`, what one costs (with the turn before it) from
+the service times of the group, drawn towards the batch's mean while they are few.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator
+from functools import cache
+from math import log
+
+from headway.core.facts import ActionFinished, Fact, SampleSubmitted, TrajectoryAbandoned, TrajectoryFinished
+from headway.core.policy import Observer
+from headway.core.units import SECOND
+from headway.core.world import Group, Trajectory, World
+from headway.policies.lengths import CELLS, THETAS, Lengths, Logs, beyond, exactly, expected
+
+LESSONS = 32
+"""How often per batch the mixture is learnt anew, which moves every score."""
+
+_HINT_ERROR = 0.4  # deviation of ln L around a caller's guess, the spread within a group aside
+_PACE_ACTIONS = 16.0  # actions of a group that the batch's mean service time weighs as much as
+_STEP = 8  # progress up to here is told apart exactly, beyond it to 1 in 8
+
+
+class Forecast(Observer):
+    """Remaining service time by trajectory. Trajectories without a group or a hint are one subject together."""
+
+    def __init__(self, world: World) -> None:
+        """Start from what a world knows of chains that ended; none of it may be live."""
+        self.lessons = 0
+        self._lengths = Lengths()
+        self._seen: dict[Hashable, Logs] = {}
+        self._weights: dict[Hashable, list[float]] = {}
+        self._stages: dict[Hashable, dict[int, int]] = {}
+        self._singles: dict[tuple[bool, int], int] = {}
+        self._ended = self._learnt = 0
+        for trajectory in world.trajectories.values():
+            self._heed(subject(trajectory), trajectory.hint)
+        for group in (*world.groups.values(), world.singles):
+            self._recall(group)
+        if self._ended:
+            self._learn()
+
+    # -- facts ------------------------------------------------------------------------------------------------
+
+    def observe(self, fact: Fact, world: World) -> None:
+        """Learn of samples, actions and ends."""
+        match fact:
+            case ActionFinished():
+                trajectory = world.trajectories[fact.trajectory]
+                n = trajectory.completed
+                self._replace(trajectory, (False, n - 1), (False, n))
+                self._step(subject(trajectory), stage(n), stage(n + 1))
+            case TrajectoryFinished() | TrajectoryAbandoned():
+                self._end(world.trajectories[fact.trajectory], world, fact)
+            case SampleSubmitted():
+                self._heed(fact.trajectory if fact.group is None else ("group", fact.group), fact.hint)
+            case _:
+                pass
+
+    def _end(self, trajectory: Trajectory, world: World, fact: TrajectoryFinished | TrajectoryAbandoned) -> None:
+        n = trajectory.completed
+        self._step(subject(trajectory), stage(n), None)
+        if isinstance(fact, TrajectoryFinished):
+            self._replace(trajectory, (False, n - 1), (True, n))
+            self._ended += 1
+            if (self._ended - self._learnt) * LESSONS >= len(world.trajectories) + len(world.done):
+                self._learn()
+        elif fact.again:
+            self._replace(trajectory, (False, n - 1), (False, 0))
+
+    def _step(self, whose: Hashable, before: int, now: int | None) -> None:
+        """Keep count of the stages at which members of a subject are, those without progress aside."""
+        stages = self._stages.setdefault(whose, {})
+        if before:
+            stages[before] -= 1
+            if not stages[before]:
+                del stages[before]
+        if now:
+            stages[now] = stages.get(now, 0) + 1
+
+    def _recall(self, group: Group) -> None:
+        self._ended += group.finished
+        for length, many in group.lengths.items():
+            if group.id is None:
+                self._singles[True, length] = self._singles.get((True, length), 0) + many
+            else:
+                self._add(("group", group.id), exactly(length), many)
+
+    def _heed(self, subject: Hashable, hint: float | None) -> None:
+        """A caller's guess counts once per group: its members are all given the same."""
+        if subject is not None and hint is not None and subject not in self._seen:
+            error = _HINT_ERROR
+            self._add(subject, [-(((theta - log(max(hint, 1.0))) / error) ** 2) / 2 for theta in THETAS])
+
+    def _replace(self, trajectory: Trajectory, before: tuple[bool, int], now: tuple[bool, int]) -> None:
+        """What was known of a trajectory's length is now known better."""
+        whose = subject(trajectory)
+        if whose is None:
+            for key, many in ((before, -1), (now, 1)):
+                self._singles[key] = self._singles.get(key, 0) + many
+        else:
+            self._add(whose, _change(before, now))
+
+    def _add(self, whose: Hashable, logs: Logs, times: float = 1.0) -> None:
+        seen = self._seen.get(whose)
+        if seen is None:
+            seen = [0.0] * CELLS
+        self._seen[whose] = [a + times * b for a, b in zip(seen, logs, strict=True)]
+        self._weights.pop(whose, None)
+
+    # -- answers ----------------------------------------------------------------------------------------------
+
+    def _learn(self) -> None:
+        self.lessons += 1
+        self._learnt = self._ended
+        self._lengths.learn(self._evidence())
+        self._weights.clear()
+
+    def _evidence(self) -> Iterator[tuple[Logs, float]]:
+        for seen in self._seen.values():
+            yield seen, 1.0
+        for key, many in self._singles.items():
+            if many > 0:
+                yield _evidence(key), many
+
+    def stages(self, whose: Hashable) -> Iterable[int]:
+        """Where members of a subject may be."""
+        return (0, *self._stages.get(whose, ()))
+
+    def actions(self, whose: Hashable, n: int) -> float:
+        """Actions that a member which has completed ``n`` still has to take, the one it asks for included."""
+        key = n if whose is None else whose
+        weights = self._weights.get(key)
+        if weights is None:
+            seen = beyond(n) if whose is None else self._seen.get(whose, beyond(0))
+            weights = self._weights[key] = self._lengths.weights(seen)
+        return expected(weights, n)
+
+
+def subject(trajectory: Trajectory) -> Hashable:
+    """What a trajectory shares its forecast with: its group, nobody where it has a hint, all others where neither."""
+    group = trajectory.group.id
+    if group is not None:
+        return ("group", group)
+    return None if trajectory.hint is None else trajectory.id
+
+
+def pace(group: Group, world: World) -> float:
+    """Seconds of service that an action of a group takes with its turn; 1 while nothing at all is known."""
+    if not world.actions:
+        return 1.0
+    mean = world.attained / world.actions
+    own = 0 if group.id is None else 1
+    return (own * group.attained + _PACE_ACTIONS * mean) / (own * group.actions + _PACE_ACTIONS) / SECOND
+
+
+def stage(completed: int) -> int:
+    """Progress in classes: exact at first, then coarser, so that few of them tell everybody apart."""
+    if completed <= _STEP:
+        return completed
+    grain = 1 << max(0, completed.bit_length() - 4)
+    return completed // grain * grain
+
+
+@cache
+def _change(before: tuple[bool, int], now: tuple[bool, int]) -> Logs:
+    return [b - a for a, b in zip(_evidence(before), _evidence(now), strict=True)]
+
+
+def _evidence(key: tuple[bool, int]) -> Logs:
+    over, n = key
+    return exactly(n) if over else beyond(n)

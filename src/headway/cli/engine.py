@@ -1,12 +1,14 @@
 """``headway engine up|down|list`` and ``headway doctor``."""
 
 import functools
+from pathlib import Path
 from typing import Annotated
 
 import anyio
 import typer
 
 from headway.cli.output import Json, emit_json, note, say
+from headway.errors import ConfigError
 
 _engine = typer.Typer(help="Real engines on this machine, for trying things out.", no_args_is_help=True)
 
@@ -22,28 +24,67 @@ def up(
     context: typer.Context,
     *,
     replicas: Annotated[int, typer.Option(help="How many, each on a core of its own.")] = 2,
-    model: Annotated[str, typer.Option(help="A built-in tiny model, or a directory with a model.")] = "tiny-qwen3-next",
+    model: Annotated[
+        str | None, typer.Option(help="A built-in tiny model, or a directory with a model; else tiny-qwen3-next.")
+    ] = None,
+    plan: Annotated[Path | None, typer.Option(help="Start with the flags of a plan: headway plan ... -o FILE.")] = None,
     as_json: Json = False,
-) -> None:
+) -> int:
     """Start local CPU replicas of vLLM with a tiny hybrid model; wait until they answer; print their URLs.
 
     What follows ``--`` goes to vLLM as it is: ``headway engine up -- --max-model-len 32768``.
     """
     from headway.adapters import replicas as local
 
-    started = local.up(replicas, model, tuple(context.args), announce=note)
+    if plan is not None:
+        return _up_as_planned(replicas, model, plan, tuple(context.args), as_json=as_json)
+    started = local.up(replicas, model or local.DEFAULT, tuple(context.args), announce=note)
     if as_json:
         emit_json(started)
     else:
         say("\n".join(replica.url for replica in started))
+    return 0
+
+
+def _up_as_planned(replicas: int, model: str | None, file: Path, extra: tuple[str, ...], *, as_json: bool) -> int:
+    """Start with a plan's flags, ask each engine what it holds, and print it beside the plan."""
+    from headway.adapters import replicas as local
+    from headway.cli.planning import measure, read_plan
+    from headway.hybrid.measured import compare, render_checks
+
+    planned = read_plan(file)
+    if planned.engine != "vllm" or planned.tp != 1:
+        what = f"this plan is for {planned.engine} on {planned.tp} device(s); local replicas are vLLM on one"
+        raise ConfigError(what, where=str(file), hint=f"start it yourself: {planned.command}")
+    started = local.up(replicas, model or planned.model, (*planned.flags, *extra), announce=note)
+    found = [anyio.run(measure, replica.url) for replica in started]
+    checks = [compare(planned, one) for one in found]
+    if as_json:
+        emit_json([{"replica": r, "measured": m, "checks": c} for r, m, c in zip(started, found, checks, strict=True)])
+    else:
+        say("\n".join(replica.url for replica in started))
+        say("\n".join(render_checks(c, m) for c, m in zip(checks, found, strict=True)))
+    return 1 if any(check.agrees is False for one in checks for check in one) else 0
 
 
 @_engine.command()
-def down(*, as_json: Json = False) -> None:
-    """Stop every replica that ``up`` started."""
+def down(
+    urls: Annotated[list[str] | None, typer.Argument(metavar="[URL]...", help="Only these; else all of them.")] = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Stop replicas that ``up`` started: all of yours, or those named."""
     from headway.adapters import replicas as local
 
-    stopped = local.down()
+    which = None
+    if urls:
+        running = {replica.url: replica for replica in local.listed()}
+        strangers = [url for url in urls if url.rstrip("/") not in running]
+        if strangers:
+            has = ", ".join(running) or "none"
+            raise ConfigError(f"no replica of yours runs at {strangers[0]}", hint=f"running: {has}")
+        which = [running[url.rstrip("/")] for url in urls]
+    stopped = local.down(which)
     emit_json({"stopped": stopped}) if as_json else say(f"stopped {stopped} replica(s)")
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, cast
 
 import typer
 
-from headway.cli import control, engine, report, run
+from headway.cli import control, engine, plan, report, run
 from headway.cli.compose import Interrupted
 from headway.errors import BoundaryError, ConfigError, HeadwayError
 from headway.version import __version__
@@ -28,6 +28,7 @@ run.register(app)
 report.register(app)
 control.register(app)
 engine.register(app)
+plan.register(app)
 
 
 @app.command()

@@ -29,10 +29,15 @@ def _depth(fields: Fields) -> int:
     return fields.integer("num_hidden_layers")
 
 
-def _count(fields: Fields, names: tuple[str, ...], wanted: str) -> int | None:
-    """How many entries of a per-layer list are ``wanted``; None when there is no list."""
+_FULL = ("attention", "full_attention")
+_MAMBA = ("mamba", "linear_attention")
+"""Two spellings of one thing: a model's own config, and the same as recent transformers save it."""
+
+
+def _count(fields: Fields, names: tuple[str, ...], *wanted: str) -> int | None:
+    """How many entries of a per-layer list are one of ``wanted``; None when there is no list."""
     listed = fields.items(*names)
-    return None if listed is None else sum(1 for entry in listed if entry == wanted)
+    return None if listed is None else sum(1 for entry in listed if entry in wanted)
 
 
 def _dense(fields: Fields) -> tuple[Layers, ...]:
@@ -126,7 +131,7 @@ def _nemotron(fields: Fields) -> tuple[Layers, ...]:
         mamba, full = pattern.count("M"), pattern.count("*")
     else:
         names = ("layers_block_type", "layer_types")
-        found = _count(fields, names, "mamba"), _count(fields, names, "attention")
+        found = _count(fields, names, *_MAMBA), _count(fields, names, *_FULL)
         if found[0] is None or found[1] is None:
             raise ConfigError("none of hybrid_override_pattern, layers_block_type is there", where=fields.where)
         mamba, full = found[0], found[1]
@@ -142,7 +147,7 @@ def _falcon(fields: Fields) -> tuple[Layers, ...]:
 def _listed_mamba(fields: Fields) -> tuple[Layers, ...]:
     """Granite-4 lists every layer's kind; Bamba lists which ones are attention."""
     depth = _depth(fields)
-    full = _count(fields, ("layer_types", "layers_block_type"), "attention")
+    full = _count(fields, ("layer_types", "layers_block_type"), *_FULL)
     if full is None:
         indices = fields.items("attn_layer_indices")
         if indices is None:

@@ -67,6 +67,7 @@ class Plan(msgspec.Struct, frozen=True):
     slots_per_running_request: int
     block_tokens: int
     num_blocks: int | None
+    layout: Layout | None
     reference_concurrency: int | None
     largest_concurrency: int | None
     max_running_requests: int | None
@@ -149,6 +150,7 @@ def plan(
         slots_per_running_request=solution.pools.running_slots,
         block_tokens=solution.pools.token_grain,
         num_blocks=None if layout is None else layout.num_blocks,
+        layout=layout,
         reference_concurrency=None if found is None else found.live or None,
         largest_concurrency=None if found is None else found.largest,
         max_running_requests=solution.running,

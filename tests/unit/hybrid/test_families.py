@@ -58,6 +58,15 @@ FAMILIES = {
         },
         (20 * 4096, 20 * MAMBA2_STATE),
     ),
+    "granite as recent transformers save it": (
+        {
+            **MAMBA2,
+            "model_type": "granitemoehybrid",
+            "num_hidden_layers": 40,
+            "layer_types": ["linear_attention", "full_attention"] * 20,
+        },
+        (20 * 4096, 20 * MAMBA2_STATE),
+    ),
     "bamba lists its attention layers": (
         {**MAMBA2, "model_type": "bamba", "num_hidden_layers": 32, "attn_layer_indices": [9, 18, 27]},
         (3 * 4096, 29 * MAMBA2_STATE),

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from headway.adapters.replicas import make_model, venv
 from headway.adapters.replicas.places import Announce, cache, locked
@@ -25,6 +26,27 @@ Left to itself, the engine's worker settles on 256 for these models, but its sch
 def flags(model: str) -> tuple[str, ...]:
     """Return what vLLM must be told about a model that ``ensure`` made; nothing for a model of your own."""
     return ("--block-size", str(BLOCK_TOKENS)) if model in MODELS else ()
+
+
+def config(model: str) -> dict[str, Any]:
+    """Return what sizes the cache in the ``config.json`` of a model of ``MODELS``, made or not."""
+    family, settings = make_model.RECIPES[model]
+    return {
+        "model_type": _TYPES[family],
+        "vocab_size": make_model.VOCABULARY,
+        "max_position_embeddings": make_model.CONTEXT,
+        "dtype": "bfloat16",
+        **_IMPLIED[family],
+        **settings,
+    }
+
+
+_TYPES = {"Qwen3Next": "qwen3_next", "GraniteMoeHybrid": "granitemoehybrid"}
+_IMPLIED: dict[str, dict[str, Any]] = {
+    "Qwen3Next": {"full_attention_interval": 4, "linear_conv_kernel_dim": 4},
+    "GraniteMoeHybrid": {"mamba_d_conv": 4},
+}
+"""What transformers fills in."""
 
 
 def ensure(model: str, root: Path, announce: Announce) -> Path:

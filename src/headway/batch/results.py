@@ -47,13 +47,16 @@ class ResultStream:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Stop the batch if it still runs; finished samples stay in its journal."""
+        """Stop the batch if it still runs; finished samples stay in its journal, what went wrong is not raised."""
         self._outlet.close()
         if self._task is None:
             self._inlet.close()
-        elif not self._task.done():
+            return
+        if not self._task.done():
             self._task.cancel()
             await asyncio.wait([self._task])
+        if not self._task.cancelled():
+            self._task.exception()  # heard, lest the loop complain that nobody did
 
     async def _produce(self) -> None:
         with self._inlet:

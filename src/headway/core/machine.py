@@ -138,7 +138,7 @@ class Machine:
         engine = stream.engine
         self.world.finish_turn(stream, fact)
         assert engine is not None  # noqa: S101 - a running turn has a home
-        self._dispatch.turns.went_idle(stream, engine)
+        self._dispatch.turns.went_idle(engine)
         self._dispatch.learnt()
 
     def _turn_failed(self, fact: TurnFailed) -> None:

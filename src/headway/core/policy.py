@@ -63,10 +63,6 @@ class Residency(Protocol):
         """Is more counted there than should be, so that an idle stream must be dropped?"""
         ...
 
-    def worth(self, stream: Stream, score: float) -> float:
-        """How much an idle stream of a trajectory with that priority is worth keeping; the least is dropped first."""
-        ...
-
 
 class Observer(Protocol):
     """A policy with a state of its own, which is folded from facts and from nothing else."""

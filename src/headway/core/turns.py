@@ -4,12 +4,13 @@ Each engine has two lines: *returning* turns, whose trajectory is present on som
 would come in anew. Memory alone holds back the parked, so whoever is in can always go on, and finish, and leave.
 Where a place could be had by either, priority decides and the loser counts it as overtaking.
 
-Two rules keep memory from deadlock. Idle contexts are dropped, the least urgent first, when running turns outgrow the
-cache; and where nothing at all is in flight, the first turn that waits starts, whatever is counted.
+Two rules keep memory from deadlock. Idle contexts are dropped, the least recently used first as the engine itself will
+evict them, when running turns outgrow the cache; and where nothing at all is in flight, the first turn that waits
+starts, whatever is counted.
 """
 
-from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
+from dataclasses import dataclass
+from heapq import heappop, heappush
 from zlib import crc32
 
 from headway.core.commands import Drop, Reject, StartTurn
@@ -19,8 +20,6 @@ from headway.core.waiting import Item, Queue, Waiting, sooner
 from headway.core.world import UNLIMITED, Doing, EngineState, Stream, Trajectory
 
 INFINITE = float("inf")
-
-_Idle = tuple[float, int, int, int, Stream]  # worth and age, then what tells whether it still holds
 
 
 @dataclass(slots=True, eq=False)
@@ -70,12 +69,11 @@ class _Line:
 
 @dataclass(slots=True, eq=False)
 class _Lane:
-    """One engine: who waits for it, and a heap of those that idle on it, least worth keeping first."""
+    """One engine, and who waits for it."""
 
     engine: EngineState
     returning: _Line
     parked: _Line
-    idle: list[_Idle] = field(default_factory=list)
 
     def full(self) -> bool:
         most = self.engine.max_running
@@ -215,30 +213,20 @@ class Turns:
 
     # -- idling ---------------------------------------------------------------------------------------------
 
-    def went_idle(self, stream: Stream, engine: EngineState) -> None:
+    def went_idle(self, engine: EngineState) -> None:
         """A turn is over: its stream may be dropped from now on, and its place is free."""
-        if engine.kv_tokens is not None or engine.state_slots is not None:
-            lane = self._lanes[engine.id]
-            heap = lane.idle
-            if len(heap) > 64 + 4 * engine.held:
-                heap[:] = [entry for entry in heap if _still_idle(entry, engine)]
-                heapify(heap)
-            trajectory = stream.trajectory
-            worth = self._policies.residency.worth(stream, self._waiting.score(trajectory))
-            heappush(heap, (worth, -trajectory.index, next(self._waiting.arrivals), stream.answered, stream))
-            self._make_room(lane)
+        self._make_room(self._lanes[engine.id])
         self.retry(engine)
 
     def _make_room(self, lane: _Lane) -> bool:
-        engine, heap, dropped = lane.engine, lane.idle, False
-        while heap and self._policies.residency.crowded(engine):
-            entry = heappop(heap)
-            if _still_idle(entry, engine):
-                stream = entry[4]
-                self._world.drop(stream)
-                self.resort(stream.trajectory)
-                self._waiting.commands.append(Drop(stream.trajectory.id, stream.id, engine.id))
-                dropped = True
+        """Drop what the engine must have evicted; tell whether that was anything."""
+        engine, dropped = lane.engine, False
+        while engine.kept and self._policies.residency.crowded(engine):
+            stream = engine.kept[0].stream
+            self._world.drop(stream)
+            self.resort(stream.trajectory)
+            self._waiting.commands.append(Drop(stream.trajectory.id, stream.id, engine.id))
+            dropped = True
         return dropped
 
     # -- failures and engines -------------------------------------------------------------------------------
@@ -286,8 +274,3 @@ def _need(ticket: Ticket[Item]) -> int:
     stream = ticket.item
     assert isinstance(stream, Stream)  # noqa: S101 - only streams stand in these queues
     return stream.need
-
-
-def _still_idle(entry: _Idle, engine: EngineState) -> bool:
-    answered, stream = entry[3:]
-    return stream.resident and stream.engine is engine and stream.answered == answered

@@ -3,10 +3,13 @@
 ``World`` holds entities and counters, no queues and no policy. Every change is one method here, called by
 :mod:`headway.core.machine` and by nothing else.
 
-Two counts of memory per engine: ``active`` (tokens reserved by running turns, their answers included) and ``idle``
-(contexts that stay in its cache while their trajectory acts). Both are beliefs: engines evict as they like.
+Three counts of memory per engine: ``active`` (tokens reserved by running turns, their answers included), ``idle``
+(contexts that stay in its cache while their trajectory acts) and ``stale`` (contexts that nobody will come back to, but
+that the engine can't know to be of no use). Engines evict whatever was used least recently, and so what is believed of
+their caches is kept in that order.
 """
 
+from collections import deque
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -23,6 +26,10 @@ from headway.core.units import EngineId, EnvironmentId, GroupId, Nanos, StreamId
 
 UNLIMITED = 2**62
 """More tokens than there will be."""
+
+
+_SLACK = 64
+"""Entries that were taken up long ago and are carried along, before they are swept out."""
 
 
 class Phase(IntEnum):
@@ -59,11 +66,29 @@ class Group:
     lengths: dict[int, int] = field(default_factory=dict[int, int])
 
 
+class Use(IntEnum):
+    """What a context in a cache is there for."""
+
+    IDLE = 0
+    TAKEN = 1
+    STALE = 2
+
+
+@dataclass(slots=True, eq=False)
+class Kept:
+    """A context that a turn left in a cache: idle until its stream's next turn takes it, or stale for good."""
+
+    stream: "Stream"
+    tokens: int
+    use: Use = Use.IDLE
+
+
 @dataclass(slots=True, eq=False)
 class Stream:
     """One growing prompt inside a trajectory; at most one turn of it is under way.
 
     ``need``: tokens of prompt and expected answer of a turn that waits or runs, ``reserved`` those of one that runs.
+    ``kept``: what its last turn left in a cache.
     """
 
     id: StreamId
@@ -81,6 +106,7 @@ class Stream:
     max_output: int | None = None
     outputs: int = 0
     answered: int = 0
+    kept: Kept | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -132,7 +158,9 @@ class Trajectory:
 class EngineState:
     """One engine, as facts tell of it. Limits that are None are not known.
 
-    ``longest``: a prompt must be shorter than this many tokens.
+    ``longest``: a prompt must be shorter than this many tokens. ``held``: streams that run or idle there.
+    ``kept``: what turns left in its cache, least recently used first. ``stale``: tokens there, and ``stale_states``
+    contexts, that nobody will use and that will be evicted only after some that are idle.
     """
 
     id: EngineId
@@ -149,6 +177,9 @@ class EngineState:
     active: int = 0
     idle: int = 0
     held: int = 0
+    stale: int = 0
+    stale_states: int = 0
+    kept: deque[Kept] = field(default_factory=deque[Kept])
     sample: EngineSampled | None = None
 
 
@@ -334,6 +365,21 @@ class World:
             stream.trajectory.present -= 1
             engine.idle -= stream.context
             engine.held -= 1
+            self._release_kept(stream, engine, Use.STALE)
+
+    def _release_kept(self, stream: Stream, engine: EngineState, use: Use) -> None:
+        """What a stream left in the cache is idle no more. What is behind nothing idle can be evicted at no loss."""
+        assert stream.kept is not None  # noqa: S101 - a resident stream left something
+        stream.kept.use = use
+        if use is Use.STALE:
+            engine.stale += stream.kept.tokens
+            engine.stale_states += 1
+        kept = engine.kept
+        while kept and kept[0].use is not Use.IDLE:
+            first = kept.popleft()
+            if first.use is Use.STALE:
+                engine.stale -= first.tokens
+                engine.stale_states -= 1
 
     def start_turn(self, stream: Stream) -> None:
         """The turn runs on the stream's home, which reserves what it needs for prompt and answer."""
@@ -341,6 +387,7 @@ class World:
         assert engine is not None  # noqa: S101 - settle() comes first
         if stream.resident:
             engine.idle -= stream.context
+            self._release_kept(stream, engine, Use.TAKEN)
         else:
             stream.trajectory.present += 1
             engine.held += 1
@@ -387,9 +434,16 @@ class World:
         stream.context = context
         stream.outputs += fact.output_tokens
         stream.answered += 1
+        self._keep(stream, engine)
         self.outputs += fact.output_tokens
         self.answered += 1
         self.attain(trajectory, fact.service)
+
+    def _keep(self, stream: Stream, engine: EngineState) -> None:
+        if len(engine.kept) > _SLACK + 2 * (engine.held + engine.stale_states):
+            engine.kept = deque(kept for kept in engine.kept if kept.use is not Use.TAKEN)
+        stream.kept = Kept(stream, stream.context)
+        engine.kept.append(stream.kept)
 
     def attain(self, trajectory: Trajectory, service: int) -> None:
         """Time that a turn or an action of it took."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from headway.core.policy import Residency
-from headway.core.world import UNLIMITED, EngineState, Stream
+from headway.core.world import UNLIMITED, EngineState
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +18,13 @@ class Uncontrolled(Residency):
         """Never."""
         return False
 
-    def worth(self, stream: Stream, score: float) -> float:  # noqa: ARG002 - the protocol's signature
-        """The more urgent its trajectory, the more."""
-        return -score
-
 
 @dataclass(frozen=True, slots=True)
 class WithinCache(Residency):
     """Running turns and the idle contexts of live trajectories together stay within the cache.
+
+    An engine evicts what was used least recently, so contexts of trajectories that are over stay longer than some that
+    will be needed again. They count as well until whatever is older is gone, or the idle ones would be lost to them.
 
     ``headroom`` is the share of KV tokens left free for growth that was not foreseen when somebody new comes in.
     """
@@ -34,17 +33,13 @@ class WithinCache(Residency):
 
     def room(self, engine: EngineState) -> int:
         """What is free but for the headroom, if one more recurrent state is."""
-        if engine.state_slots is not None and engine.held >= engine.state_slots:
+        if engine.state_slots is not None and engine.held + engine.stale_states >= engine.state_slots:
             return -1
         kv = engine.kv_tokens
-        return UNLIMITED if kv is None else int(kv - self.headroom * kv) - engine.active - engine.idle
+        return UNLIMITED if kv is None else int(kv - self.headroom * kv) - engine.active - engine.idle - engine.stale
 
     def crowded(self, engine: EngineState) -> bool:
         """More tokens or states than the engine has."""
-        if engine.state_slots is not None and engine.held > engine.state_slots:
+        if engine.state_slots is not None and engine.held + engine.stale_states > engine.state_slots:
             return True
-        return engine.kv_tokens is not None and engine.active + engine.idle > engine.kv_tokens
-
-    def worth(self, stream: Stream, score: float) -> float:  # noqa: ARG002 - the protocol's signature
-        """The more urgent its trajectory, the more."""
-        return -score
+        return engine.kv_tokens is not None and engine.active + engine.idle + engine.stale > engine.kv_tokens

@@ -132,5 +132,4 @@ def test_many_idle_contexts_are_forgotten_as_their_trajectories_come_back(journa
     for turn in range(200):
         batch.turn("a", 10 + 20 * turn)
         batch.answer("a")
-    lane = batch.machine._dispatch.turns._lanes["e"]
-    assert len(lane.idle) < 80
+    assert len(batch.world.engines["e"].kept) < 80

@@ -54,7 +54,7 @@ def disown(file: Path, descriptor: int) -> None:
 
 
 def _lock_path(file: Path) -> Path:
-    return file.with_name(file.name + "-lock")
+    return file.parent / f"{file.name}-lock"
 
 
 def _locked(descriptor: int) -> bool:

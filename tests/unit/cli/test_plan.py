@@ -26,16 +26,8 @@ from headway.core.facts import (
 from headway.core.units import MAIN, EngineId, EnvironmentId, Nanos, Tokens, TrajectoryId, nanos
 
 HAND = [
-    "--turns",
-    "30~12",
-    "--first-prompt",
-    "6000~1500",
-    "--growth",
-    "900±500",
-    "--output",
-    "250+-150",
-    "--action",
-    "12~20",
+    *("--turns", "30~12", "--first-prompt", "6000~1500", "--growth", "900±500"),
+    *("--output", "250+-150", "--action", "12~20"),
 ]
 LING = ["plan", "Ling-3.0-flash", "--engine-kind", "sglang", "--tp", "4", "--memory", "80GiB"]
 HEADER = journal.Header({}, "default", {}, {"headway": "0"})

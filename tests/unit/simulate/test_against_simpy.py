@@ -69,7 +69,7 @@ class TinyEngine:
                 yield self.bell
                 continue
             if self.prefills and left is None:
-                name, group, shared, prompt, _, _, own = self.prefills[0]
+                _, group, shared, prompt, _, _, own = self.prefills[0]
                 hit = own or (shared if self.prompts.get(group) else 0)
                 left = cost.prefill * (prompt - min(hit, prompt - 1))
             if not self.decoding:

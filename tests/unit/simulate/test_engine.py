@@ -53,9 +53,7 @@ def test_the_next_turn_finds_its_context(bench: Make) -> None:
 
 
 @pytest.mark.parametrize(("keeps_decode", "cached"), [(True, 112), (False, 96)])
-def test_hits_come_in_blocks_up_to_the_last_state_that_was_kept(
-    bench: Make, keeps_decode: bool, cached: int
-) -> None:
+def test_hits_come_in_blocks_up_to_the_last_state_that_was_kept(bench: Make, keeps_decode: bool, cached: int) -> None:
     one = bench(block_tokens=16, keeps_decode=keeps_decode)
     one.start(0, "a", 110, 4)
     one.start(50, "a", 150, 1, turn=1)

@@ -14,6 +14,7 @@ import msgspec
 from headway.adapters.clock import WallClock
 from headway.adapters.control import listening
 from headway.adapters.engines import connect
+from headway.adapters.engines.planned import Planned
 from headway.adapters.environments import InProcess
 from headway.batch.declared import Slots, checked_limit, checked_slots, opening, submissions
 from headway.batch.results import Deliver, ResultStream
@@ -30,6 +31,8 @@ from headway.core.units import EnvironmentId, Nanos, TrajectoryId
 from headway.core.world import World
 from headway.drivers.live import Ports, Watch
 from headway.errors import ConfigError, EngineError, sole
+from headway.hybrid.plan import Plan
+from headway.hybrid.residency import capacity_of
 from headway.journal import FileJournal, Header, open_new, open_resume, read, results
 from headway.policies.presets import preset, with_seed
 from headway.ports import Engine, Environment, Journal
@@ -43,7 +46,9 @@ class Batch:
         engines: URLs of OpenAI-compatible servers, or ``Engine`` objects. Empty for batches that only act.
         environments: name to slots, or to :class:`Slots`.
         policy: a preset's name.
-        concurrency: live trajectories at most; ``"auto"``: as many as the policy lets the caches hold.
+        concurrency: live trajectories at most; ``"auto"``: the plan's reference concurrency on every engine, and never
+            more than the policy lets the caches hold.
+        plan: what every engine here was planned to hold (``headway plan``); None: what each says of itself.
         journal: a file that remembers everything; None: nothing survives this process.
         resume: go on with that file if it exists. Without it an existing file is an error.
         model: the model to ask for; None: the one that is served.
@@ -67,6 +72,7 @@ class Batch:
         *,
         policy: str = "default",
         concurrency: int | str = "auto",
+        plan: Plan | None = None,
         journal: str | os.PathLike[str] | None = None,
         resume: bool = False,
         model: str | None = None,
@@ -83,8 +89,13 @@ class Batch:
         policies, own_limit = preset(policy)
         policies = with_seed(policies, seed)
         self._policies = policies if retries is None else replace(policies, retries=retries)
-        self._limit = checked_limit(concurrency, own_limit)
         connected = [connect(e, model=model, api_key=api_key) if isinstance(e, str) else e for e in engines]
+        live = None
+        if plan is not None:
+            capacity = capacity_of(plan)
+            connected = [Planned(engine, capacity) for engine in connected]
+            live = None if capacity.live is None else capacity.live * len(connected)
+        self._limit = checked_limit(concurrency, own_limit, live)
         self._engines = {engine.id: engine for engine in connected}
         if len(self._engines) < len(connected):
             raise ConfigError("the same engine is given twice", where="engines")

@@ -77,10 +77,10 @@ def _submitted(now: Nanos, index: int, sample: Sample) -> SampleSubmitted:
     )
 
 
-def checked_limit(concurrency: int | str, own: int | None) -> int | None:
-    """The limit on live trajectories; ``own``: the policy's. Raises: ``ConfigError``."""
+def checked_limit(concurrency: int | str, own: int | None, planned: int | None = None) -> int | None:
+    """The limit on live trajectories; ``own``: the policy's, ``planned``: the plan's. Raises: ``ConfigError``."""
     if concurrency == "auto":
-        return own
+        return min((limit for limit in (own, planned) if limit is not None), default=None)
     if not isinstance(concurrency, int) or concurrency < 1:
         raise ConfigError(f"must be a number from 1 or 'auto', is {concurrency!r}", where="concurrency")
     return concurrency if own is None else min(own, concurrency)

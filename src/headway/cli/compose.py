@@ -10,9 +10,10 @@ from typing import Any
 import anyio
 import msgspec
 
-from headway.adapters.engines import connect
+from headway.adapters.engines import OpenAIEngine, connect
 from headway.batch import Batch, Result, Sample, Slots, Timeouts
 from headway.batch.running import Solve
+from headway.cli.planning import agreed
 from headway.config import EngineSettings, EnvironmentSettings, Settings, load
 from headway.core.policy import Retries
 from headway.core.progress import Snapshot, snapshot
@@ -185,6 +186,7 @@ async def _execute(
 ) -> Outcome:
     engines = [_engine(engine) for engine in chosen.engines]
     async with _closing(engines):
+        plan = None if chosen.plan is None else await agreed(Path(chosen.plan), engines)
         prepared = await prepare(work, chosen, engines)
         for line in (*prepared.notes, prepared.label):
             if line:
@@ -195,6 +197,7 @@ async def _execute(
             environments,
             policy=chosen.policy,
             concurrency="auto" if chosen.concurrency is None else chosen.concurrency,
+            plan=plan,
             journal=path,
             resume=resume,
             seed=chosen.seed,
@@ -240,7 +243,7 @@ async def _closing(engines: Sequence[Engine]) -> AsyncIterator[None]:
                 await engine.close()
 
 
-def _engine(chosen: EngineSettings) -> Engine:
+def _engine(chosen: EngineSettings) -> OpenAIEngine:
     return connect(
         chosen.url,
         kind=chosen.kind,

@@ -1,13 +1,15 @@
 """From words to a plan: model, engine, memory, workload, time model, and a live engine beside it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from headway.adapters import replicas
+from headway.adapters.engines import OpenAIEngine, connect
+from headway.adapters.engines.measure import measure as ask
 from headway.core.units import Bytes, Tokens
 from headway.errors import ConfigError
 from headway.hybrid.architecture import from_config, from_json, named
@@ -252,11 +254,24 @@ def _measured(url: str, kind: str | None) -> Measured:
 
 async def measure(url: str, kind: str | None = None) -> Measured:
     """Ask a live engine for its geometry. Raises: ``ConfigError``, ``EngineError``."""
-    from headway.adapters.engines import connect
-    from headway.adapters.engines.measure import measure as ask
-
     engine = connect(url, kind=kind)
     try:
         return await ask(engine)
     finally:
         await engine.close()
+
+
+async def agreed(path: Path, engines: Sequence[OpenAIEngine]) -> Plan:
+    """The plan of a file, once every engine turned out to be what it says. Raises: ``ConfigError``, ``EngineError``."""
+    made = read_plan(path)
+    for engine in engines:
+        measured = await ask(engine)
+        if measured.engine != made.engine:
+            raise ConfigError(f"is for {made.engine}, {measured.url} is {measured.engine}", where=str(path))
+        for check in compare(made, measured):
+            if check.agrees is False:
+                what = f"{measured.url} has {check.measured:,g} {check.name}, the plan {check.planned:,g}"
+                raise ConfigError(
+                    what, where=str(path), hint="start it with the plan's flags, or plan with --engine-url"
+                )
+    return made

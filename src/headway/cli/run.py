@@ -29,6 +29,9 @@ def run(
         str | None, typer.Option(help="A preset: default, coupled-fifo, fifo, caas, static-N ...")
     ] = None,
     concurrency: Annotated[str | None, typer.Option(help="Live trajectories at most, or auto.")] = None,
+    plan: Annotated[
+        str | None, typer.Option(help="What the engines were planned to hold (headway plan -o FILE); auto goes by it.")
+    ] = None,
     journal: Annotated[Path | None, typer.Option(help="File that remembers the run; made anew.")] = None,
     seed: Annotated[int | None, typer.Option(help="For what is drawn by lot.")] = None,
     model: Annotated[str | None, typer.Option(help="The model to ask for; else the one that is served.")] = None,
@@ -55,6 +58,7 @@ def run(
         "slots": slots,
         "policy": policy,
         "concurrency": concurrency,
+        "plan": plan,
         "seed": seed,
         "model": model,
         "api_key_env": api_key_env,

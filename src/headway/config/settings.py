@@ -79,6 +79,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     ``error_budget``: how many samples may fail before the batch stops, a number or a share below 1; None: all.
     ``overtakes``: how often an action or turn may be overtaken before it goes next.
+    ``plan``: a file of ``headway plan`` by which every engine was started.
     """
 
     engines: tuple[EngineSettings, ...] = ()
@@ -92,6 +93,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     journal: str | None = None
     residency: ResidencySettings = ResidencySettings()
     overtakes: int = 512
+    plan: str | None = None
 
     def plain(self) -> dict[str, object]:
         """As JSON-able values, for a journal's header."""
@@ -169,6 +171,7 @@ def _settings(table: Table, known: Collection[str] | None) -> Settings:
         journal=table.text("journal"),
         residency=_residency(table.table("residency")),
         overtakes=table.integer("overtakes", default=default.overtakes, least=1),
+        plan=table.text("plan"),
     )
     table.done()
     return settings

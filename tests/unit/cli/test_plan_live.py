@@ -198,3 +198,25 @@ def test_down_stops_the_named_ones_only(say, monkeypatch):
     assert code == 2
     assert "no replica of yours runs at http://127.0.0.1:3" in error
     assert len(stopped) == 2
+
+
+@pytest.fixture
+def tasks(tmp_path):
+    file = tmp_path / "tasks.jsonl"
+    file.write_text(json.dumps({"id": "a", "prompt": "Go."}) + "\n")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("model", "extra", "expected"),
+    [
+        ("tiny-qwen3-next", ["--engine-kind", "vllm", "--set", "num_blocks=96"], "has 48 blocks, the plan 96"),
+        ("Ling-3.0-flash", ["--engine-kind", "sglang", "--memory", "8GiB"], "is for sglang"),
+    ],
+)
+def test_a_run_refuses_a_plan_that_its_engines_do_not_follow(say, engine, tasks, tmp_path, model, extra, expected):
+    file = tmp_path / "plan.json"
+    say("plan", model, *extra, "-o", file)
+    code, _, error = say("run", tasks, "--engine", engine(), "--plan", file)
+    assert code == 2
+    assert expected in error

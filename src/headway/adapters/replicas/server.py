@@ -30,6 +30,7 @@ FLAGS: Final = (
 )
 """Before the caller's own arguments, which win."""
 
+_SPACE: Final = "VLLM_CPU_KVCACHE_SPACE"
 _OURS = ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP")
 
 
@@ -61,17 +62,23 @@ def start(root: Path, model: str, directory: Path, port: int, core: int, args: S
     command = [str(venv.python(root)), "-m", "vllm.entrypoints.openai.api_server", "--model", str(directory)]
     command += ["--served-model-name", Path(model).name, *FLAGS, *models.flags(model), *args]
     command += ["--host", HOST, "--port", str(port)]
-    pid = process.spawn(command, environment(os.environ, core), log)
+    pid = process.spawn(command, environment(os.environ, core, args), log)
     began = process.started(pid) or 0
     url = f"http://{HOST}:{port}"
     return Starting(Replica(url, pid, began, Path(model).name, str(directory), core, str(log), tuple(args)))
 
 
-def environment(ours: Mapping[str, str], core: int) -> dict[str, str]:
-    """Return the server's environment: ours without what leads Python astray. Settings of yours for vLLM win."""
+def environment(ours: Mapping[str, str], core: int, args: Sequence[str] = ()) -> dict[str, str]:
+    """Return the server's environment: ours without what leads Python astray. Settings of yours for vLLM win.
+
+    A cache in bytes among the arguments wins over one in GiB in the environment, which vLLM would rather take.
+    """
     theirs = {k: v for k, v in ours.items() if k not in _OURS}
-    defaults = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
-    return {**defaults, **theirs, "VLLM_CPU_OMP_THREADS_BIND": str(core)}
+    defaults = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", _SPACE: "1"}
+    found = {**defaults, **theirs, "VLLM_CPU_OMP_THREADS_BIND": str(core)}
+    if any(arg.partition("=")[0] == "--kv-cache-memory-bytes" for arg in args):
+        del found[_SPACE]
+    return found
 
 
 def free_port(first: int, taken: set[int]) -> int:

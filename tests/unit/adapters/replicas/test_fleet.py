@@ -172,7 +172,8 @@ def test_taken_ports_are_passed_over():
 
 def test_the_environment_of_a_server():
     ours = {"PATH": "/bin", "PYTHONPATH": "x", "VIRTUAL_ENV": "y", "VLLM_CPU_KVCACHE_SPACE": "4"}
-    theirs = server.environment(ours, 3)
+    assert "VLLM_CPU_KVCACHE_SPACE" not in server.environment(ours, 3, ["--kv-cache-memory-bytes", "1000"])
+    theirs = server.environment(ours, 3, ["--seed", "1"])
     assert theirs["VLLM_CPU_KVCACHE_SPACE"] == "4"
     assert theirs["VLLM_CPU_OMP_THREADS_BIND"] == "3"
     assert theirs["HF_HUB_OFFLINE"] == "1"

@@ -120,8 +120,11 @@ class Simulation:
         due: list[Fact] = []
         while self._facts and self._facts[0][0] <= at:
             fact = heappop(self._facts)[2]
-            if not isinstance(fact, ActionFinished | ActionFailed) or self._runs(fact):
+            if not isinstance(fact, ActionFinished | ActionFailed):
                 due.append(fact)
+            elif self._runs(fact):
+                due.append(fact)
+                due.extend(self._acted(fact))
         while self._dues and self._dues[0][0] <= at:
             entry = heappop(self._dues)
             if self._holds(entry):
@@ -136,6 +139,14 @@ class Simulation:
         """Is the action still wanted? Its trajectory may have been abandoned since it was granted."""
         player = self._players.get(fact.trajectory)
         return player is not None and player.attempt == fact.attempt
+
+    def _acted(self, fact: ActionFinished | ActionFailed) -> list[Fact]:
+        """What the agent asks for next: it ended its action itself, and needs nobody to tell it so."""
+        player = self._players[fact.trajectory]
+        if player.acting is not None and player.acting.environment in self._environments:
+            self._environments[player.acting.environment].end(fact.trajectory)
+        lost = isinstance(fact, ActionFailed) and fact.kind == "lost"
+        return [] if lost else [player.action_finished(fact.at)]
 
     def _samples(self, at: Nanos) -> list[Fact]:
         samples = []
@@ -167,13 +178,6 @@ class Simulation:
         match fact:
             case TurnFinished():
                 caused.append(self._players[fact.trajectory].turn_finished(fact.at))
-            case ActionFinished():
-                self._vacate(fact)
-                caused.append(self._players[fact.trajectory].action_finished(fact.at))
-            case ActionFailed():
-                self._vacate(fact)
-                if fact.kind != "lost":
-                    caused.append(self._players[fact.trajectory].action_finished(fact.at))
             case TrajectoryFinished() | TrajectoryAbandoned():
                 self._over(fact)
             case EngineLost():
@@ -184,11 +188,6 @@ class Simulation:
                     self._environments[fact.environment].resize(fact.slots)
             case _:
                 pass
-
-    def _vacate(self, fact: ActionFinished | ActionFailed) -> None:
-        action = self._players[fact.trajectory].acting
-        if action is not None and action.environment in self._environments:
-            self._environments[action.environment].end(fact.trajectory)
 
     def _over(self, fact: TrajectoryFinished | TrajectoryAbandoned) -> None:
         for environment in self._environments.values():

@@ -18,7 +18,7 @@ from typing import Any
 from aiohttp import web
 
 METRICS = """\
-vllm:num_requests_running{engine="0",model_name="tiny"} 1.0
+vllm:num_requests_running{engine="0",model_name="tiny"} RUNNING
 vllm:num_requests_waiting{engine="0",model_name="tiny"} 0.0
 vllm:kv_cache_usage_perc{engine="0",model_name="tiny"} 0.25
 vllm:num_preemptions_total{engine="0",model_name="tiny"} 0.0
@@ -44,7 +44,7 @@ def calls(command: str, number: int = 0) -> Answer:
 
 def shell_story(body: dict[str, Any]) -> Answer:
     """What the shell agent of task files needs: one command where tools are offered, then an answer."""
-    acted = any(message["role"] == "tool" for message in body["messages"])
+    acted = any(message["role"] == "tool" for message in body.get("messages", ()))
     return says("done") if acted or not body.get("tools") else calls("echo hello")
 
 
@@ -60,6 +60,7 @@ class FakeEngine:
     bodies: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     prompts: Counter[str] = field(default_factory=Counter)
+    running: int = 0
     url: str = ""
     _runner: web.AppRunner | None = None
 
@@ -101,7 +102,7 @@ class FakeEngine:
         return web.json_response({"object": "list", "data": [entry]})
 
     async def _metrics(self, _: web.Request) -> web.Response:
-        return web.Response(text=METRICS)
+        return web.Response(text=METRICS.replace("RUNNING", str(self.running)))
 
     async def _counts(self, _: web.Request) -> web.Response:
         return web.json_response({"turns": len(self.bodies), "prompts": self.prompts})
@@ -113,17 +114,27 @@ class FakeEngine:
         body = await request.json()
         self.bodies.append(body)
         self.headers.append(dict(request.headers))
-        self.prompts[json.dumps(body.get("messages", body.get("prompt")))] += 1
-        if self.delay:
-            await asyncio.sleep(self.delay)
-        answer = self.story(body)
+        prompt = json.dumps(body.get("messages", body.get("prompt")))
+        self.prompts[prompt] += 1
+        self.running += 1
+        try:
+            if self.delay or body.get("max_tokens", 0) > 200:  # who asks for a long answer has to wait for it
+                await asyncio.sleep(self.delay or 60)
+            answer = self.story(body)
+        finally:
+            self.running -= 1
         if isinstance(answer, tuple):
             status, headers, text = answer
             return web.Response(status=status, headers=headers, text=text)
-        tokens = len(json.dumps(body)) // 4
-        usage = {"prompt_tokens": tokens, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 0}}
-        choice = {"index": 0, "message": answer, "text": answer.get("content"), "finish_reason": "stop"}
-        return web.json_response({"id": "x", "choices": [choice], "usage": usage})
+        return web.json_response(_completion(answer, prompt, again=self.prompts[prompt] > 1))
+
+
+def _completion(message: dict[str, Any], prompt: str, *, again: bool) -> dict[str, Any]:
+    tokens = len(prompt) // 4
+    cached = {"cached_tokens": tokens * 3 // 4 if again else 0}
+    usage = {"prompt_tokens": tokens, "completion_tokens": 3, "prompt_tokens_details": cached}
+    choice = {"index": 0, "message": message, "text": message.get("content"), "finish_reason": "stop"}
+    return {"id": "x", "choices": [choice], "usage": usage}
 
 
 @contextmanager

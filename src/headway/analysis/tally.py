@@ -6,7 +6,7 @@ Cheaper than the whole read model, of which a simulation needs little: it is ask
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from headway.core.commands import Admit, CancelTurn, Command, GrantAction, StartTurn
+from headway.core.commands import Admit, CancelTurn, Command, GrantAction, Reject, StartTurn
 from headway.core.facts import (
     ActionFailed,
     ActionFinished,
@@ -108,6 +108,9 @@ class Tally:
             case Admit():
                 if self.first_admission is None:
                     self.first_admission = at
+            case Reject(item="sample"):
+                self.failed += 1
+                self.cancelled += 1
             case CancelTurn():
                 self.cancelled += 1
                 self._asked[command.trajectory] = at

@@ -8,16 +8,16 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from headway.config.table import Table, nearest
 from headway.core.units import EnvironmentId
 from headway.errors import ConfigError
 from headway.latency import LatencyModel
 from headway.workloads.acceptance import BASE
-from headway.workloads.setting import ACTING, EngineShape, EnvironmentShape, Setting, Workload
+from headway.workloads.setting import ACTING, EngineShape, EnvironmentShape, Length, Setting, Workload
 
-_LENGTHS = ("lognormal", "geometric", "mixture", "uniform", "pareto")
+_LENGTHS: dict[str, Length] = {name: name for name in get_args(Length)}
 
 
 def read_settings(path: str | os.PathLike[str]) -> dict[str, Setting]:
@@ -73,7 +73,7 @@ def _setting(name: str, values: object, file: str) -> Setting:
 def _workload(table: Table) -> Workload:
     length = table.text("length") or "lognormal"
     if length not in _LENGTHS:
-        raise table.wrong("length", f"unknown distribution {length!r}", hint=nearest(length, _LENGTHS))
+        raise table.wrong("length", f"unknown distribution {length!r}", hint=nearest(length, list(_LENGTHS)))
     given: dict[str, Any] = {
         field.name: table.number(field.name, least=0)
         for field in fields(Workload)
@@ -82,7 +82,7 @@ def _workload(table: Table) -> Workload:
     cap = table.integer("cap", least=1, default=Workload().cap)
     table.done([field.name for field in fields(Workload) if field.name != "laws"])
     try:
-        return replace(Workload(), **given, length=length, cap=cap)
+        return replace(Workload(), **given, length=_LENGTHS[length], cap=cap)
     except ConfigError as error:
         raise table.wrong("length", error.what, hint=error.hint) from error
 

@@ -13,12 +13,16 @@ from headway.core.commands import Admit, CancelTurn, Command, Drop, GrantAction,
 from headway.core.facts import (
     ActionFailed,
     ActionFinished,
+    ActionRequested,
     EngineLost,
+    EngineSampled,
     Fact,
+    SampleSubmitted,
     SlotsChanged,
     TrajectoryAbandoned,
     TrajectoryFinished,
     TurnFinished,
+    TurnRequested,
     Woke,
     canonical,
 )
@@ -29,6 +33,9 @@ from headway.drivers.simulate.models import EngineModel
 from headway.drivers.simulate.player import Player
 from headway.errors import BugError
 from headway.traces import Script
+
+_QUIET = frozenset({TurnRequested, ActionRequested, EngineSampled, SampleSubmitted})
+"""Facts that lead to nothing but commands: most of them."""
 
 Recorder = Callable[[Fact, Sequence[Command]], None]
 
@@ -168,7 +175,8 @@ class Simulation:
             commands = self.machine.handle(fact)
             if self._record is not None:
                 self._record(fact, commands)
-            self._follow(fact, caused)
+            if type(fact) not in _QUIET:
+                self._follow(fact, caused)
             for command in commands:
                 self._perform(command, fact.at, caused)
         return caused

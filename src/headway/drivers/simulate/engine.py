@@ -55,6 +55,7 @@ class _Turn:
     """
 
     start: StartTurn
+    key: Key
     began: Nanos
     prompt: int
     output: int
@@ -74,11 +75,6 @@ class _Turn:
     def size(self) -> int:
         """Tokens of prompt and answer before it decodes on."""
         return self.prompt + self.done
-
-    @property
-    def key(self) -> Key:
-        """Whose turn it is."""
-        return Key(self.start.trajectory, self.start.stream)
 
     @property
     def identity(self) -> "_Identity":
@@ -111,6 +107,9 @@ class ContinuousBatching:
 
     def __init__(self, name: EngineId, shape: EngineShape, family: Family) -> None:
         self.name, self.shape, self.totals = name, shape, Totals()
+        cost = shape.cost
+        self._base, self._per_sequence, self._per_token = cost.base, cost.per_sequence, cost.per_token
+        self._share, self._kv = shape.prefill_share, shape.kv_tokens
         self._family = family
         self._cache = Cache()
         self._serial = count()
@@ -162,7 +161,8 @@ class ContinuousBatching:
             )
         else:
             family, shared = self._family(start.trajectory)
-            turn = _Turn(start, at, prompt, output, family, min(shared, prompt), next(self._serial))
+            key = Key(start.trajectory, start.stream)
+            turn = _Turn(start, key, at, prompt, output, family, min(shared, prompt), next(self._serial))
             self._turns[turn.identity] = turn
             heappush(self._waiting, (start.rank, turn.serial, turn))
             self._let_in()
@@ -224,33 +224,34 @@ class ContinuousBatching:
     # -- time -------------------------------------------------------------------------------------------------
 
     def _slope(self) -> tuple[float, float]:
-        cost, n = self.shape.cost, self._decoding
-        return cost.base + cost.per_sequence * n + cost.per_token * self._context, cost.per_token * n / 2
+        """α and β of the time that s steps take, α s + β s²."""
+        n = self._decoding
+        return self._base + self._per_sequence * n + self._per_token * self._context, self._per_token * n / 2
 
     def _plan(self) -> None:
         """Find out what happens next, and when."""
-        share = self.shape.prefill_share
         prefills, n = bool(self._prefills), self._decoding
-        soonest, self._event, self._target = _NEVER, _Event.NONE, 0.0
+        soonest, self._event = _NEVER, _Event.NONE
         if n:
-            end = self._first_end() - self._steps
-            room = self._room() / n
-            self._event, self._target = (_Event.FULL, max(room, 0.0)) if room < end else (_Event.ANSWERED, end)
+            end, room = self._first_end() - self._steps, self._room() / n
+            self._event, target = (_Event.FULL, max(room, 0.0)) if room < end else (_Event.ANSWERED, end)
+            self._target = target
             alpha, beta = self._slope()
-            soonest = self._target * (alpha + beta * self._target) / (1 - share if prefills else 1)
+            soonest = target * (alpha + beta * target)
+            if prefills:
+                soonest /= 1 - self._share
         if prefills:
-            prefilled = self._left / (share if n else 1)
+            prefilled = self._left / self._share if n else self._left
             if prefilled < soonest:
                 soonest, self._event = prefilled, _Event.PREFILLED
         self._due = None if self._event is _Event.NONE else Nanos(self._at + ceil(soonest * SECOND))
 
     def _advance(self, at: Nanos) -> None:
         """Work until ``at``, which must not lie behind the next event."""
-        passed = (at - self._at) / SECOND
-        if passed <= 0 and self._due != at:
+        reached = self._due == at
+        if at <= self._at and not reached:
             return
-        share = self.shape.prefill_share
-        prefills, reached = bool(self._prefills), self._due == at
+        passed, share, prefills = (at - self._at) / SECOND, self._share, bool(self._prefills)
         if self._decoding:
             if reached and self._event is not _Event.PREFILLED:
                 steps = self._target
@@ -277,7 +278,7 @@ class ContinuousBatching:
     # -- turns ------------------------------------------------------------------------------------------------
 
     def _room(self) -> float:
-        kv = self.shape.kv_tokens
+        kv = self._kv
         return _NEVER if kv is None else kv - self._cache.tokens - self._prefilling - self._context
 
     def _let_in(self) -> None:

@@ -1,7 +1,7 @@
 """An OpenAI-compatible engine that answers by a script; in the test's own loop, or as a process of its own.
 
 ``python fake_engine.py --port 0 --delay 0.05`` prints its URL and serves until it is killed. ``GET /counts`` says what
-it was asked: how many turns, and how often each prompt came.
+it was asked: how many turns, and how often each prompt came; ``/hold`` and ``/release`` stop and let go its answers.
 """
 
 import argparse
@@ -61,16 +61,20 @@ class FakeEngine:
     headers: list[dict[str, str]] = field(default_factory=list)
     prompts: Counter[str] = field(default_factory=Counter)
     running: int = 0
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
     url: str = ""
     _runner: web.AppRunner | None = None
 
     async def start(self, port: int = 0) -> "FakeEngine":
+        self.gate.set()
         app = web.Application(client_max_size=2**30)
         app.add_routes(
             [
                 web.get("/v1/models", self._models),
                 web.get("/metrics", self._metrics),
                 web.get("/counts", self._counts),
+                web.get("/hold", self._hold),
+                web.get("/release", self._release),
                 web.post("/tokenize", self._tokenize),
                 web.post("/v1/chat/completions", self._chat),
                 web.post("/v1/completions", self._chat),
@@ -107,6 +111,14 @@ class FakeEngine:
     async def _counts(self, _: web.Request) -> web.Response:
         return web.json_response({"turns": len(self.bodies), "prompts": self.prompts})
 
+    async def _hold(self, _: web.Request) -> web.Response:
+        self.gate.clear()
+        return web.json_response("held")
+
+    async def _release(self, _: web.Request) -> web.Response:
+        self.gate.set()
+        return web.json_response("released")
+
     async def _tokenize(self, request: web.Request) -> web.Response:
         return web.json_response({"count": len(await request.text()) // 4, "tokens": []})
 
@@ -120,6 +132,7 @@ class FakeEngine:
         try:
             if self.delay or body.get("max_tokens", 0) > 200:  # who asks for a long answer has to wait for it
                 await asyncio.sleep(self.delay or 60)
+            await self.gate.wait()
             answer = self.story(body)
         finally:
             self.running -= 1

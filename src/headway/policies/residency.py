@@ -31,15 +31,21 @@ class WithinCache(Residency):
 
     headroom: float = 0.08
 
-    def room(self, engine: EngineState) -> int:
-        """What is free but for the headroom, if one more recurrent state is."""
-        if engine.state_slots is not None and engine.held + engine.stale_states >= engine.state_slots:
+    def room(self, engine: EngineState, share: float = 1.0) -> int:
+        """What is free but for the headroom, if one more recurrent state is; ``share``: of what the engine has."""
+        if engine.state_slots is not None and engine.held + engine.stale_states >= _part(engine.state_slots, share):
             return -1
-        kv = engine.kv_tokens
-        return UNLIMITED if kv is None else int(kv - self.headroom * kv) - engine.active - engine.idle - engine.stale
+        if engine.kv_tokens is None:
+            return UNLIMITED
+        return int(share * (1 - self.headroom) * engine.kv_tokens) - engine.active - engine.idle - engine.stale
 
-    def crowded(self, engine: EngineState) -> bool:
-        """More tokens or states than the engine has."""
-        if engine.state_slots is not None and engine.held + engine.stale_states > engine.state_slots:
+    def crowded(self, engine: EngineState, share: float = 1.0) -> bool:
+        """More tokens or states than that share of what the engine has."""
+        if engine.state_slots is not None and engine.held + engine.stale_states > _part(engine.state_slots, share):
             return True
-        return engine.kv_tokens is not None and engine.active + engine.idle + engine.stale > engine.kv_tokens
+        kv = engine.kv_tokens
+        return kv is not None and engine.active + engine.idle + engine.stale > _part(kv, share)
+
+
+def _part(whole: int, share: float) -> int:
+    return max(1, int(share * whole))

@@ -37,9 +37,9 @@ from headway.core.policy import Policies
 from headway.core.units import EngineId, EnvironmentId, GroupId, Nanos, StreamId, Tokens, TrajectoryId
 from headway.core.world import Doing, Phase, World
 from headway.errors import RefusedFact
-from headway.policies.presets import preset
+from headway.policies.presets import NAMES, preset
 
-PRESETS = ["coupled-fifo", "fifo", "caas", "caas-service", "random", "longest-first", "round-robin", "least-loaded"]
+PRESETS = [name for name in NAMES if name != "static-N"]
 ENVIRONMENTS = [EnvironmentId("bash"), EnvironmentId("search")]
 STREAMS = [StreamId("main"), StreamId("helper")]
 EVERY = st.integers(0, 10_000)

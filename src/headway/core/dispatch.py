@@ -53,11 +53,6 @@ class Dispatch:
         if self._pending.size:
             self._waiting.moved(self._policies.order, trajectory, (self._pending,))
 
-    def wake_at(self, at: int | None) -> None:
-        """A policy wants to be told when a time has come; not again of one that is over."""
-        if at is not None and at > self._world.now:
-            self._waiting.wake_at(at)
-
     # -- samples --------------------------------------------------------------------------------------------
 
     def submitted(self, trajectory: Trajectory) -> None:
@@ -113,8 +108,6 @@ class Dispatch:
         self._waiting.woken()
         self.turns.woken()
         self.slots.woken()
-        if self._policies.observers:
-            self.retry_everything()
 
     def reconsider(self) -> None:
         """Something was learnt that only policies with a state of their own can make use of."""
@@ -132,7 +125,7 @@ class Dispatch:
         self.admit()
 
     def retry_everything(self) -> None:
-        """A pause is over, or a policy may have changed its mind."""
+        """A pause is over."""
         for engine in self._world.engines.values():
             self.turns.retry(engine)
         self.slots.retry_all()

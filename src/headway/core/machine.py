@@ -63,7 +63,7 @@ class Machine:
             raise RefusedFact(f"{fact!r} was refused: {why}")
         self.world.now = fact.at
         for observer in self._observers:
-            self._dispatch.wake_at(observer.observe(fact, self.world))
+            observer.observe(fact, self.world)
         match fact:
             case TurnFinished():
                 self._turn_finished(fact)

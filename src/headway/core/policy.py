@@ -63,15 +63,16 @@ class Residency(Protocol):
         """Is more counted there than should be, so that an idle stream must be dropped?"""
         ...
 
+    def victim(self, engine: EngineState) -> Stream:
+        """Whose context is given up first where it is crowded and somebody idles: the one that the engine evicts."""
+        return engine.kept[0].stream
+
 
 class Observer(Protocol):
     """A policy with a state of its own, which is folded from facts and from nothing else."""
 
-    def observe(self, fact: Fact, world: World) -> Nanos | None:
-        """Learn of a fact that was accepted, before it is applied. A time to be woken at, if it wants one.
-
-        When that time has come, all queues are looked at again.
-        """
+    def observe(self, fact: Fact, world: World) -> None:
+        """Learn of a fact that was accepted, before it is applied."""
         ...
 
 
@@ -103,10 +104,11 @@ class Retries:
 class Policies:
     """Everything that decides, as one value.
 
-    ``order`` sorts samples that wait for admission, ``priority`` actions and turns that wait. ``overtakes`` bounds
-    how many later arrivals may pass an entry of a queue; ``bypass`` how many parked turns one retry looks at.
-    ``begin``: makes the same policies with state of their own, out of a world that may have a past; every machine calls
-    it once, and again after each ``CoordinatorStarted``. ``observers``: those of the policies that have such a state.
+    ``order`` sorts samples that wait for admission, ``priority`` actions and turns that wait, ``acting`` the actions if
+    they have an order of their own. ``overtakes`` bounds how many later arrivals may pass an entry of a queue;
+    ``bypass`` how many parked turns one retry looks at. ``begin``: makes the same policies with a state of their own,
+    out of a world that may have a past; every machine calls it once, and again after each ``CoordinatorStarted``.
+    ``observers``: those of the policies that have such a state.
     """
 
     name: str
@@ -115,6 +117,7 @@ class Policies:
     priority: Priority
     routing: Routing
     residency: Residency
+    acting: Priority | None = None
     coupled: bool = False
     overtakes: int = 512
     bypass: int = 32

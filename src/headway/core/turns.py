@@ -222,7 +222,7 @@ class Turns:
         """Drop what the engine must have evicted; tell whether that was anything."""
         engine, dropped = lane.engine, False
         while engine.kept and self._policies.residency.crowded(engine):
-            stream = engine.kept[0].stream
+            stream = self._policies.residency.victim(engine)
             self._world.drop(stream)
             self.resort(stream.trajectory)
             self._waiting.commands.append(Drop(stream.trajectory.id, stream.id, engine.id))

@@ -20,6 +20,7 @@ class Waiting:
         self.world = world
         self.policies = policies
         self._priority = policies.priority
+        self._acting = policies.acting or policies.priority
         self.commands: list[Command] = []
         self.arrivals = count()
         self._queues: list[Queue] = []
@@ -38,7 +39,8 @@ class Waiting:
 
     def wait(self, queue: Queue, item: Item, trajectory: Trajectory) -> Ticket[Item]:
         """``item`` of ``trajectory`` waits for an engine or a slot."""
-        return self.wait_by(self._priority, queue, item, trajectory)
+        priority = self._acting if isinstance(item, Action) else self._priority
+        return self.wait_by(priority, queue, item, trajectory)
 
     def wait_by(self, priority: Priority, queue: Queue, item: Item, trajectory: Trajectory) -> Ticket[Item]:
         """``item`` waits in an order of its own."""

@@ -222,6 +222,7 @@ class World:
     paused: bool = False
     outputs: int = 0
     answered: int = 0
+    served: int = 0
     actions: int = 0
     attained: int = 0
     grown: int = 0
@@ -437,6 +438,7 @@ class World:
         self._keep(stream, engine)
         self.outputs += fact.output_tokens
         self.answered += 1
+        self.served += fact.service
         self.attain(trajectory, fact.service)
 
     def _keep(self, stream: Stream, engine: EngineState) -> None:

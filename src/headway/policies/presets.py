@@ -2,30 +2,76 @@
 
 from dataclasses import replace
 
-from headway.core.policy import Policies, Priority
+from headway.core.policy import Policies, Priority, Routing
+from headway.core.world import World
 from headway.errors import ConfigError
-from headway.policies.admission import Unlimited, WithinMemory
+from headway.policies.admission import WithinMemory
+from headway.policies.correction import corrected
+from headway.policies.forecast import Forecast
+from headway.policies.group import LongestGroupFirst
+from headway.policies.guard import HazardGuard
 from headway.policies.priority import Fifo, LongestHintFirst, MostActionsFirst, MostServiceFirst, Random
-from headway.policies.residency import Uncontrolled, WithinCache
-from headway.policies.routing import LeastLoaded, RoundRobin, Sticky
+from headway.policies.remaining import LongestRemainingFirst, ProbeThenLongest
+from headway.policies.residency import WithinCache
+from headway.policies.rivals.concur import CONCUR
+from headway.policies.rivals.continuum import CONTINUUM
+from headway.policies.rivals.plain import CONSISTENT_HASH, COUPLED_FIFO, STICKY_LEAST_LOADED, static
+from headway.policies.rivals.prime_rl import PRIME_RL
+from headway.policies.rivals.thunderagent import THUNDERAGENT
+from headway.policies.routing import CostAwareSticky, LeastLoaded, RoundRobin, Sticky
+
+PATIENCE = 4096
+"""Later arrivals that may pass an entry under policies that look ahead. Those that can wait should: a bound as low as
+that of the others would make them first come, first served where most of a batch waits."""
 
 
-def _headway(name: str, priority: Priority, order: Priority | None = None) -> Policies:
-    return Policies(name, WithinMemory(), order or Fifo(), priority, Sticky(), WithinCache())
+def _headway(
+    name: str, priority: Priority, order: Priority | None = None, routing: Routing | None = None, overtakes: int = 512
+) -> Policies:
+    return Policies(
+        name, WithinMemory(), order or Fifo(), priority, routing or Sticky(), WithinCache(), overtakes=overtakes
+    )
 
+
+def _grouped(policies: Policies, world: World) -> Policies:  # noqa: ARG001 - the guard starts from nothing
+    guard = HazardGuard()
+    index = LongestGroupFirst(guard)
+    return replace(policies, priority=index, order=index, observers=(guard,))
+
+
+def _forecasting(policies: Policies, world: World) -> Policies:
+    forecast = Forecast(world)
+    return replace(
+        policies,
+        priority=LongestRemainingFirst(forecast),
+        order=ProbeThenLongest(forecast),
+        observers=(forecast,),
+    )
+
+
+_LOOKING_AHEAD = _headway("", Fifo(), routing=CostAwareSticky(), overtakes=PATIENCE)
 
 _PRESETS = {
     p.name: p
     for p in (
-        Policies("coupled-fifo", Unlimited(), Fifo(), Fifo(), Sticky(), Uncontrolled(), coupled=True),
+        COUPLED_FIFO,
         _headway("fifo", Fifo()),
         _headway("random", Random()),
         _headway("caas", MostActionsFirst()),
         _headway("caas-service", MostServiceFirst()),
-        _headway("default", MostActionsFirst()),
+        replace(_LOOKING_AHEAD, name="group", begin=_grouped),
+        replace(_LOOKING_AHEAD, name="history", begin=_forecasting),
+        replace(_LOOKING_AHEAD, name="oracle", order=LongestHintFirst(), priority=LongestHintFirst()),
+        replace(_LOOKING_AHEAD, name="default", begin=_forecasting),
         _headway("longest-first", LongestHintFirst(), LongestHintFirst()),
-        Policies("round-robin", WithinMemory(), Fifo(), Fifo(), RoundRobin(), WithinCache()),
-        Policies("least-loaded", WithinMemory(), Fifo(), Fifo(), LeastLoaded(), WithinCache()),
+        _headway("round-robin", Fifo(), routing=RoundRobin()),
+        _headway("least-loaded", Fifo(), routing=LeastLoaded()),
+        THUNDERAGENT,
+        CONCUR,
+        CONTINUUM,
+        PRIME_RL,
+        STICKY_LEAST_LOADED,
+        CONSISTENT_HASH,
     )
 }
 
@@ -39,11 +85,10 @@ def preset(name: str) -> tuple[Policies, int | None]:
     Raises: ``ConfigError`` for a name that is not one of ``NAMES``.
     """
     if name in _PRESETS:
-        return _PRESETS[name], None
+        return corrected(_PRESETS[name]), None
     head, _, number = name.rpartition("-")
     if head == "static" and number.isdecimal() and int(number) > 0:
-        static = Policies(name, Unlimited(), Fifo(), Fifo(), Sticky(), Uncontrolled())
-        return static, int(number)
+        return static(int(number)), int(number)
     raise ConfigError(f"unknown policy {name!r}", hint=f"one of: {', '.join(NAMES)}")
 
 

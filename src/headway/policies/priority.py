@@ -75,3 +75,21 @@ class LongestHintFirst(_OneBucket):
     def member(self, trajectory: Trajectory) -> float:
         """Remaining actions by the hint, most first."""
         return trajectory.completed - (trajectory.hint or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstArrivalFirst(_OneBucket):
+    """Whoever came first to the batch, at every turn."""
+
+    def member(self, trajectory: Trajectory) -> float:
+        """Its place in the caller's order."""
+        return float(trajectory.index)
+
+
+@dataclass(frozen=True, slots=True)
+class SmallestContextFirst(_OneBucket):
+    """Whoever needs least memory."""
+
+    def member(self, trajectory: Trajectory) -> float:
+        """Tokens of all its contexts."""
+        return float(sum(max(stream.context, stream.prompt) for stream in trajectory.streams.values()))

@@ -290,6 +290,7 @@ class Coordinator:
         end: TrajectoryFinished | TrajectoryAbandoned
         with scope:
             try:
+                await anyio.lowlevel.checkpoint_if_cancelled()  # given up before it began
                 end = await self._agent(admit)
             except anyio.get_cancelled_exc_class():
                 if not scope.cancel_called:
@@ -303,6 +304,7 @@ class Coordinator:
         waiter = self._turns.get((start.trajectory, start.stream, start.turn))
         try:
             with scope:
+                await anyio.lowlevel.checkpoint_if_cancelled()  # stopped before it began
                 if waiter is not None:
                     self.report(await self._served(start, waiter))
         finally:

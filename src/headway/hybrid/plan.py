@@ -328,6 +328,8 @@ def _default(model: Architecture, solution: _Solution, memory: Bytes, tp: int) -
 def _gains(model: Architecture, solution: _Solution, memory: Bytes, tp: int) -> tuple[Outcome, ...]:
     """One more GiB, one more replica, a smaller state dtype, a smaller KV dtype: each on its own."""
     engine = solution.engine
+    if isinstance(engine, Vllm) and engine.num_blocks is not None:
+        engine, memory = msgspec.structs.replace(engine, num_blocks=None), solution.pools.memory
     found = [
         _outcome("one more GiB per rank", _again(model, solution, engine, Bytes(memory + GIB), tp)),
         _outcome("one more replica (of both)", solution, 2),

@@ -305,3 +305,14 @@ def test_the_block_pool_obeys_one_constraint() -> None:
     swing = layout.state_groups * 3 * math.sqrt(running * (1 - running / live))
     swing += 3 * math.sqrt(live) * WORK.context.sd / layout.block_tokens
     assert kv + states + swing == pytest.approx(layout.num_blocks, rel=0.01)
+
+
+def test_a_fixed_number_of_blocks_does_not_fix_what_more_memory_would_bring() -> None:
+    by_bytes = full(QWEN, Vllm())
+    assert by_bytes.num_blocks is not None
+    by_blocks = full(QWEN, Vllm(num_blocks=by_bytes.num_blocks))
+    assert by_blocks.reference_concurrency == by_bytes.reference_concurrency
+    now, changes = by_blocks.reference_concurrency, {gain.change: gain for gain in by_blocks.gains}
+    assert now is not None
+    assert changes["one more GiB per rank"].reference_concurrency > now
+    assert changes["KV in fp8"].reference_concurrency > now

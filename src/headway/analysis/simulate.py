@@ -39,7 +39,10 @@ class Traced:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """A policy that has no name of its own: what to try, under which name. ``limit``: most live trajectories."""
+    """A policy that has no name of its own: what to try, under which name. ``limit``: most live trajectories.
+
+    With more than one process it must be possible to pickle it, which a named policy need not be.
+    """
 
     policies: Policies
     limit: int | None = None
@@ -51,6 +54,7 @@ class Arm:
 
 
 Source = Setting | Traced
+_Job = tuple[Source, int, list[str | Arm]]
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -138,11 +142,11 @@ def outcomes(
 
     Raises: ``ConfigError`` for an unknown policy, ``BugError`` where work got lost.
     """
-    arms = list({_name(policy): _arm(policy) for policy in policies}.values())
+    arms = list({_arm(policy).name: policy for policy in policies}.values())  # unknown names are refused here
     numbers = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
     jobs = [(source, seed, arms) for source in sources for seed in numbers]
     found: dict[str, dict[str, list[Outcome]]] = {
-        _setting(source).name: {arm.name: [] for arm in arms} for source in sources
+        _setting(source).name: {arm.name: [] for arm in map(_arm, arms)} for source in sources
     }
     for done, batch in enumerate(_work(jobs, processes), 1):
         for outcome in batch:
@@ -178,7 +182,7 @@ def drawn(source: Source, seed: int) -> Drawn:
     return Drawn(source.setting, tuple(scripts), tuple(float(script.actions) for script in scripts))
 
 
-def _work(jobs: Sequence[tuple[Source, int, list[Arm]]], processes: int) -> Iterator[list[Outcome]]:
+def _work(jobs: Sequence[_Job], processes: int) -> Iterator[list[Outcome]]:
     if processes <= 1 or len(jobs) == 1:
         yield from map(_job, jobs)
         return
@@ -191,11 +195,11 @@ def _work(jobs: Sequence[tuple[Source, int, list[Arm]]], processes: int) -> Iter
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _job(job: tuple[Source, int, list[Arm]]) -> list[Outcome]:
+def _job(job: _Job) -> list[Outcome]:
     source, seed, arms = job
     batch = drawn(source, seed)
     binding = batch.bounds()[0]
-    runs = (play(batch, with_seed(arm.policies, seed), limit=arm.limit) for arm in arms)
+    runs = (play(batch, with_seed(arm.policies, seed), limit=arm.limit) for arm in map(_arm, arms))
     return [_outcome(run, seed, batch.setting.name, binding) for run in runs]
 
 

@@ -69,7 +69,7 @@ anything = st.builds(
 
 
 @given(anything, st.integers(0, 3), st.sampled_from(["coupled-fifo", "fifo", "default", "static-3", "round-robin"]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_no_batch_loses_work_or_beats_its_bound(setting: Setting, seed: int, policy: str) -> None:
     batch = draw(setting, seed)
     policies, limit = preset(policy)

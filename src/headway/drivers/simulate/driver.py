@@ -34,7 +34,7 @@ from headway.drivers.simulate.player import Player
 from headway.errors import BugError
 from headway.traces import Script
 
-_QUIET = frozenset({TurnRequested, ActionRequested, EngineSampled, SampleSubmitted})
+_QUIET = frozenset({TurnRequested, ActionRequested, ActionFinished, ActionFailed, EngineSampled, SampleSubmitted})
 """Facts that lead to nothing but commands: most of them."""
 
 Recorder = Callable[[Fact, Sequence[Command]], None]

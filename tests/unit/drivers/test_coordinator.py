@@ -202,8 +202,10 @@ async def test_a_slot_granted_to_nobody_goes_back() -> None:
 
 async def test_a_cancelled_agent_is_abandoned_once_it_has_let_go() -> None:
     let_go: list[bool] = []
+    began = anyio.Event()
 
     async def script(stage: Stage) -> None:
+        began.set()
         try:
             await anyio.sleep_forever()
         finally:
@@ -211,8 +213,8 @@ async def test_a_cancelled_agent_is_abandoned_once_it_has_let_go() -> None:
 
     stage = Stage()
     async with stage.playing(script):
-        while not stage.coordinator.cancel(T):
-            await anyio.lowlevel.checkpoint()
+        await began.wait()
+        assert stage.coordinator.cancel(T)
     assert let_go == [False]
     assert not stage.coordinator.cancel(T)
 

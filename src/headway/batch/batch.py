@@ -16,7 +16,7 @@ from headway.adapters.control import listening
 from headway.adapters.engines import connect
 from headway.adapters.engines.planned import Planned
 from headway.adapters.environments import InProcess
-from headway.batch.declared import Slots, checked_limit, checked_slots, opening, submissions
+from headway.batch.declared import Slots, Tuning, checked_limit, checked_slots, opening, submissions
 from headway.batch.results import Deliver, ResultStream
 from headway.batch.running import Run, Setup, Solve, Timeouts
 from headway.batch.sample import Result, Sample, checked
@@ -56,6 +56,7 @@ class Batch:
         seed: for policies that draw lots.
         timeouts: seconds of service, queues excluded.
         retries: what is tried again, and when.
+        tuning: what the policy leaves open.
         error_budget: how many samples may fail before the batch stops: a number, a share below 1, None for all.
         watch: how engines are watched.
         request_fields: added to the body of every request that doesn't have them (``cache_salt``, ``temperature`` ...).
@@ -80,6 +81,7 @@ class Batch:
         seed: int = 0,
         timeouts: Timeouts | None = None,
         retries: Retries | None = None,
+        tuning: Tuning | None = None,
         error_budget: float | None = None,
         watch: Watch | None = None,
         request_fields: Mapping[str, Any] | None = None,
@@ -87,7 +89,7 @@ class Batch:
         settings: Mapping[str, object] | None = None,
     ) -> None:
         policies, own_limit = preset(policy)
-        policies = with_seed(policies, seed)
+        policies = (tuning or Tuning()).applied(with_seed(policies, seed))
         self._policies = policies if retries is None else replace(policies, retries=retries)
         connected = [connect(e, model=model, api_key=api_key) if isinstance(e, str) else e for e in engines]
         live = None

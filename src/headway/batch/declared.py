@@ -1,7 +1,7 @@
 """What a batch is told about its surroundings, checked, and as the facts that open its journal."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -15,9 +15,11 @@ from headway.core.facts import (
     SampleSubmitted,
     SlotsChanged,
 )
+from headway.core.policy import Policies
 from headway.core.units import EnvironmentId, GroupId, Nanos, Tokens, TrajectoryId, nanos
 from headway.core.world import World
 from headway.errors import ConfigError
+from headway.policies.residency import WithinCache
 from headway.ports import Environment
 from headway.version import __version__
 
@@ -42,6 +44,39 @@ class Slots:
         """The fact that the environment has so many slots now."""
         interval = nanos(1 / self.create_rate) if self.create_rate else Nanos(0)
         return SlotsChanged(at, name, slots, self.instances, interval)
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What a policy leaves open; None: as it is by itself.
+
+    Args:
+        headroom: share of an engine's cache kept free for growth, where the policy keeps within the cache.
+        bypass: parked turns looked at for one that fits.
+        overtakes: how often an action or turn may be overtaken before it goes next.
+
+    Raises: ``ConfigError``.
+    """
+
+    headroom: float | None = None
+    bypass: int | None = None
+    overtakes: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.headroom is not None and not 0 <= self.headroom < 1:
+            raise ConfigError(f"must be a share below 1, is {self.headroom:g}", where="headroom")
+        for name, value in (("bypass", self.bypass), ("overtakes", self.overtakes)):
+            if value is not None and value < 1:
+                raise ConfigError(f"must be at least 1, is {value}", where=name)
+
+    def applied(self, policies: Policies) -> Policies:
+        """The same policies, so tuned."""
+        residency = policies.residency
+        if isinstance(residency, WithinCache) and self.headroom is not None:
+            residency = replace(residency, headroom=self.headroom)
+        bypass = policies.bypass if self.bypass is None else self.bypass
+        overtakes = policies.overtakes if self.overtakes is None else self.overtakes
+        return replace(policies, residency=residency, bypass=bypass, overtakes=overtakes)
 
 
 def opening(

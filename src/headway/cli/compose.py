@@ -1,8 +1,8 @@
-"""From words to objects: settings, engines, environments, suites. Every name that a user writes is resolved here."""
+"""From words to a run: settings, engines, environments; the suites are in :mod:`~headway.cli.work`."""
 
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,10 @@ import anyio
 import msgspec
 
 from headway.adapters.engines import OpenAIEngine, connect
-from headway.batch import Batch, Result, Sample, Slots, Timeouts
-from headway.batch.running import Solve
+from headway.batch import Batch, Result, Slots, Timeouts, Tuning
 from headway.cli.planning import agreed
+from headway.cli.work import DEFAULT, Prepared, prepare
+from headway.cli.work import Work as Work
 from headway.config import EngineSettings, EnvironmentSettings, Settings, load
 from headway.core.policy import Retries
 from headway.core.progress import Snapshot, snapshot
@@ -21,39 +22,10 @@ from headway.core.units import nanos
 from headway.errors import ConfigError, FailureKind, HeadwayError, sole
 from headway.journal import SUFFIX, read
 from headway.policies.presets import NAMES
-from headway.ports import Engine, Environment
+from headway.ports import Engine
 from headway.views.terminal import LiveView
 
 Say = Callable[[str], None]
-
-
-class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be run: a suite or a task file, and which part of it. Kept in the journal for ``resume``.
-
-    ``salt`` keeps the prefixes of this run apart from those of others in an engine's cache (vLLM's ``cache_salt``).
-    """
-
-    what: str
-    limit: int | None = None
-    ids: str | None = None
-    repeats: int = 1
-    agent: str = ""
-    inject_latency: bool = False
-    salt: str | None = None
-
-
-class Prepared(msgspec.Struct, frozen=True):
-    """Work made ready: samples, who solves them, where, and how the results are summed up.
-
-    ``places`` by environment name; ``label`` must stand beside every figure that rests on it; ``notes`` are for people.
-    """
-
-    samples: list[Sample]
-    solve: Solve
-    places: dict[str, Environment]
-    score: Callable[[Sequence[Result]], dict[str, Any] | None]
-    label: str = ""
-    notes: tuple[str, ...] = ()
 
 
 class Interrupted(HeadwayError):  # noqa: N818 - it says what happened
@@ -128,10 +100,6 @@ def _environment_flags(file: Path | None, flags: Mapping[str, Any]) -> dict[str,
     return given
 
 
-DEFAULT = "default"
-"""Stands for the sole environment of whatever is run, until that is known."""
-
-
 def recalled(journal: Path, flags: Mapping[str, Any]) -> tuple[Work, Settings]:
     """What a journal was started with; flags given now win. Raises: ``ConfigError``."""
     header = read(journal).header
@@ -203,6 +171,7 @@ async def _execute(
             seed=chosen.seed,
             timeouts=Timeouts(chosen.timeouts.turn, chosen.timeouts.action, chosen.timeouts.sample),
             retries=_retries(chosen),
+            tuning=Tuning(chosen.residency.headroom, chosen.residency.bypass, chosen.overtakes),
             error_budget=chosen.error_budget,
             request_fields={} if work.salt is None else {"cache_salt": work.salt},
             source=msgspec.to_builtins(work),
@@ -290,86 +259,3 @@ def _outcome(batch: Batch, prepared: Prepared, results: list[Result], path: Path
         failures={result.id: result.failure for result in results if result.failure is not None},
         summary=summary,
     )
-
-
-# -- what can be run ----------------------------------------------------------------------------------------
-
-
-async def prepare(work: Work, chosen: Settings, engines: Sequence[Engine]) -> Prepared:
-    """Make work ready. Raises: ``ConfigError`` for a suite, file, agent or sample that is not there."""
-    makers: dict[str, Callable[[Work, Settings, Sequence[Engine]], Awaitable[Prepared]]] = {"bfcl": _bfcl}
-    maker = makers.get(work.what)
-    if maker is None and not work.what.endswith(".jsonl"):
-        raise ConfigError(
-            f"there is no suite {work.what!r}", hint=f"suites: {', '.join(makers)}; or a file TASKS.jsonl"
-        )
-    return await (maker or _tasks)(work, chosen, engines)
-
-
-def _chosen_samples(work: Work, samples: list[Sample]) -> list[Sample]:
-    if work.ids is not None:
-        wanted = [name.strip() for name in work.ids.split(",") if name.strip()]
-        by_id = {sample.id: sample for sample in samples}
-        strangers = [name for name in wanted if name not in by_id]
-        if strangers:
-            raise ConfigError(f"there is no sample {strangers[0]!r}", where="--ids")
-        samples = [by_id[name] for name in wanted]
-    if work.limit is not None:
-        if work.limit < 1:
-            raise ConfigError(f"must be at least 1, is {work.limit}", where="--limit")
-        samples = samples[: work.limit]
-    if work.repeats < 1:
-        raise ConfigError(f"must be at least 1, is {work.repeats}", where="--repeats")
-    if work.repeats == 1:
-        return samples
-    replace = msgspec.structs.replace
-    return [replace(s, id=f"{s.id}#{n}", group=s.group or s.id) for s in samples for n in range(work.repeats)]
-
-
-async def _tasks(work: Work, chosen: Settings, engines: Sequence[Engine]) -> Prepared:
-    from headway.adapters.environments import Sandbox
-    from headway.suites import tasks
-
-    if work.agent:
-        raise ConfigError(f"task files have one agent, not {work.agent!r}", where="--agent")
-    if work.inject_latency:
-        raise ConfigError("only the suite bfcl knows it", where="--inject-latency")
-    samples = _chosen_samples(work, tasks.load(Path(work.what)))
-    wrong = await tasks.too_long(samples, engines)
-    if wrong is not None:
-        raise ConfigError(wrong, where=work.what, hint="an engine with a longer context can take it")
-    names = [name if name != DEFAULT else "bash" for name in chosen.environments]
-    if len(names) > 1:
-        raise ConfigError("task files use one environment", where="--env", hint=f"given: {', '.join(names)}")
-    places: dict[str, Environment] = {name: Sandbox(name) for name in names}
-    agent = tasks.ShellAgent(names[0] if names else None)
-    return Prepared(samples, agent.solve, places, lambda _: None)
-
-
-async def _bfcl(work: Work, chosen: Settings, engines: Sequence[Engine]) -> Prepared:  # noqa: ARG001 - as every maker
-    from headway.core.units import Nanos
-    from headway.suites import bfcl
-
-    if work.agent not in {"", "scripted", "model"}:
-        raise ConfigError(f"must be scripted or model, is {work.agent!r}", where="--agent")
-    contexts = [(await engine.join(Nanos(0))).max_context for engine in engines]
-    known = [context for context in contexts if context is not None]
-    most = max(known) if len(known) == len(contexts) else None
-    tasks = bfcl.load_tasks(bfcl.CATEGORIES)
-    fitted = bfcl.fit(tasks, most)
-    samples = _chosen_samples(work, bfcl.samples(fitted.fitting))
-    delay = bfcl.InjectedLatency() if work.inject_latency else None
-    agent = (
-        bfcl.ModelAgent(max_context=most, latency=delay) if work.agent == "model" else bfcl.ScriptedAgent(latency=delay)
-    )
-
-    def score(results: Sequence[Result]) -> dict[str, Any]:
-        values = [msgspec.convert(r.value, bfcl.BfclResult) for r in results if r.ok]
-        played = {sample.data.id: sample.data for sample in samples}
-        scores = bfcl.score(values, tasks=list(played.values())) if work.repeats == 1 else None
-        mean = sum(value.score for value in values) / len(samples)
-        return {"mean": mean, "by_category": scores.categories if scores else None}
-
-    notes = (fitted.line,) if fitted.line else ()
-    label = delay.label if delay else ""
-    return Prepared(samples, agent.solve, {bfcl.ENVIRONMENT: bfcl.environment()}, score, label, notes)

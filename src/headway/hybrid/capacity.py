@@ -2,6 +2,9 @@
 
 C trajectories alternate between inference and actions; N of them are in inference. Memory holds when
 s_r·N + s_p·(C-N) + z·√(Cφ(1-φ))·(s_r-s_p) ≤ S and C·L + z·√C·sd(L) ≤ T, with φ the share of time in inference.
+
+Engines evict what was used least recently and are never told that a trajectory is over. So what it leaves behind
+outlives the contexts of those that have been acting for longer: trajectories that end within a long action count too.
 """
 
 import math
@@ -89,11 +92,18 @@ class Scene(msgspec.Struct, frozen=True):
         paused = pools.paused_slots if pools.caching else 0
         slots = paused * live + (pools.running_slots - paused) * running
         holding = live if pools.caching else running
+        ended = self.ended(loop) if pools.caching and not pools.whole else 0.0
+        slots += paused * ended
         if pools.whole:
             tokens = holding * float(pools.rounded(self.workload.longest.p95))
         else:
             tokens = holding * pools.rounded(context.mean) + Z * math.sqrt(holding) * context.sd
+            tokens += ended * pools.rounded(self.workload.longest.mean)
         return Demand(math.ceil(slots - 1e-9) if pools.slot_bytes else 0, Tokens(math.ceil(tokens)), math.ceil(running))
+
+    def ended(self, loop: Loop) -> float:
+        """Trajectories that end while an action takes that only one in twenty exceeds."""
+        return loop.rate / self.workload.turns.mean * self.workload.action.p95
 
     def violated(self, live: int) -> Binding | None:
         """What keeps so many trajectories from fitting; None when they do."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from headway.hybrid.budget import show_bytes
 from headway.hybrid.plan import Outcome, Plan, Prediction
+from headway.hybrid.sglang import DEFAULT_RATIO, ratio_of_slots
 from headway.hybrid.workload import Spread, Workload
 
 _WIDTH = 28
@@ -79,6 +80,9 @@ def _split(plan: Plan) -> list[str]:
         _row("state slots", f"{slots}, {plan.slots_per_running_request} per running request"),
         _row("KV tokens", f"{plan.kv_tokens:,} ({show_bytes(plan.kv_tokens * plan.kv_bytes_per_token)})"),
     ]
+    if "--max-mamba-cache-size" in plan.flags:
+        ratio = ratio_of_slots(plan.memory, plan.state_bytes_per_sequence, plan.state_slots)
+        rows.append(_row("as a ratio", f"{ratio:g} (--mamba-full-memory-ratio, {DEFAULT_RATIO} by default)"))
     return _section("Split", rows)
 
 

@@ -106,9 +106,9 @@ def test_the_page_shows_workload_split_concurrency_and_command(say):
     for line in (
         "Workload: by hand",
         "8,064 B in bfloat16",
-        "live trajectories           290 (at most 306 fit)",
-        "the default ratio 0.9       184 live",
-        "--max-mamba-cache-size 853 --max-total-tokens 8640556 --max-running-requests 128",
+        "live trajectories           264 (at most 278 fit)",
+        "the default ratio 0.9       162 live",
+        "--max-mamba-cache-size 783 --max-total-tokens 8805445 --max-running-requests 113",
     ):
         assert line in page
 
@@ -118,11 +118,11 @@ def test_json_has_the_keys_that_scripts_read(say):
     found = json.loads(out)
     assert code == 0
     assert (found["kv_bytes_per_token"], found["state_bytes_per_sequence"]) == (8064, 18_995_200)
-    assert found["state_slots"] == 853
-    assert found["kv_tokens"] == 8_640_556
-    assert found["reference_concurrency"] == 290
+    assert found["state_slots"] == 783
+    assert found["kv_tokens"] == 8_805_445
+    assert found["reference_concurrency"] == 264
     assert found["binding"] == "memory"
-    assert found["flags"][:2] == ["--max-mamba-cache-size", "853"]
+    assert found["flags"][:2] == ["--max-mamba-cache-size", "783"]
     assert [warning["name"] for warning in found["warnings"]] == ["default-ratio"]
 
 

@@ -68,9 +68,17 @@ def test_the_demand_of_fifty_by_hand() -> None:
     loop, need = found.loop(50), found.demand(50)
     swing = Z * math.sqrt(50 * loop.share * (1 - loop.share))
     assert need.running == math.ceil(loop.running + swing)
-    assert need.slots == math.ceil(5 * (loop.running + swing) + (50 - loop.running - swing))
+    ended = loop.rate / WORK.turns.mean * WORK.action.p95
+    assert need.slots == math.ceil(5 * (loop.running + swing) + (50 - loop.running - swing) + ended)
     held = 50 * math.ceil(WORK.context.mean) + Z * math.sqrt(50) * WORK.context.sd
-    assert need.tokens == math.ceil(held)
+    assert need.tokens == math.ceil(held + ended * math.ceil(WORK.longest.mean))
+
+
+def test_what_ended_trajectories_leave_behind_is_evicted_last() -> None:
+    at_once = msgspec.structs.replace(WORK, action=msgspec.structs.replace(WORK.action, p95=0.0))
+    ended = scene().ended(scene().loop(50))
+    assert ended > 1
+    assert scene().demand(50).slots - scene(at_once).demand(50).slots == pytest.approx(ended, abs=1)
 
 
 def test_without_a_cache_only_those_in_inference_hold_anything() -> None:

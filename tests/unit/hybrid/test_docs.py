@@ -3,8 +3,12 @@
 import contextlib
 import io
 import re
+import shlex
 from pathlib import Path
 
+import pytest
+
+from headway.cli.main import _outcome
 from headway.core.units import Bytes
 from headway.hybrid.architecture import from_json, named
 from headway.hybrid.geometry import Dtypes
@@ -22,11 +26,11 @@ def block(kind: str) -> str:
     return found[1]
 
 
-def test_the_example_prints_the_page_that_is_shown() -> None:
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(block("python"), {})
-    assert printed.getvalue().rstrip() == block("text").rstrip()
+def test_the_example_prints_the_page_that_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    program, *arguments = shlex.split(block("sh").replace("\\\n", ""))
+    assert program == "headway"
+    assert _outcome(arguments) == 0
+    assert capsys.readouterr().out.rstrip() == block("text").rstrip()
 
 
 def test_the_override_file_is_one() -> None:

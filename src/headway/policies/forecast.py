@@ -9,9 +9,16 @@ from collections.abc import Hashable, Iterable, Iterator
 from functools import cache
 from math import log
 
-from headway.core.facts import ActionFinished, Fact, SampleSubmitted, TrajectoryAbandoned, TrajectoryFinished
+from headway.core.facts import (
+    ActionFinished,
+    ActionRequested,
+    Fact,
+    SampleSubmitted,
+    TrajectoryAbandoned,
+    TrajectoryFinished,
+)
 from headway.core.policy import Observer
-from headway.core.units import SECOND
+from headway.core.units import SECOND, TrajectoryId
 from headway.core.world import Group, Trajectory, World
 from headway.policies.lengths import CELLS, THETAS, Lengths, Logs, beyond, exactly, expected
 
@@ -20,6 +27,7 @@ LESSONS = 32
 
 _HINT_ERROR = 0.4  # deviation of ln L around a caller's guess, the spread within a group aside
 _PACE_ACTIONS = 16.0  # actions of a group that the batch's mean service time weighs as much as
+_NOTHING = (False, 0)
 _STEP = 8  # progress up to here is told apart exactly, beyond it to 1 in 8
 
 
@@ -33,6 +41,7 @@ class Forecast(Observer):
         self._seen: dict[Hashable, Logs] = {}
         self._weights: dict[Hashable, list[float]] = {}
         self._stages: dict[Hashable, dict[int, int]] = {}
+        self._known: dict[TrajectoryId, tuple[bool, int]] = {}
         self._singles: dict[tuple[bool, int], int] = {}
         self._ended = self._learnt = 0
         for trajectory in world.trajectories.values():
@@ -45,13 +54,14 @@ class Forecast(Observer):
     # -- facts ------------------------------------------------------------------------------------------------
 
     def observe(self, fact: Fact, world: World) -> None:
-        """Learn of samples, actions and ends."""
+        """Learn of samples, of actions when they are asked for and when they are done, and of ends."""
         match fact:
+            case ActionRequested():
+                trajectory = world.trajectories[fact.trajectory]
+                self._know(trajectory, (False, trajectory.completed))
             case ActionFinished():
                 trajectory = world.trajectories[fact.trajectory]
-                n = trajectory.completed
-                self._replace(trajectory, (False, n - 1), (False, n))
-                self._step(subject(trajectory), stage(n), stage(n + 1))
+                self._step(subject(trajectory), stage(trajectory.completed), stage(trajectory.completed + 1))
             case TrajectoryFinished() | TrajectoryAbandoned():
                 self._end(world.trajectories[fact.trajectory], world, fact)
             case SampleSubmitted():
@@ -60,15 +70,15 @@ class Forecast(Observer):
                 pass
 
     def _end(self, trajectory: Trajectory, world: World, fact: TrajectoryFinished | TrajectoryAbandoned) -> None:
-        n = trajectory.completed
-        self._step(subject(trajectory), stage(n), None)
+        self._step(subject(trajectory), stage(trajectory.completed), None)
         if isinstance(fact, TrajectoryFinished):
-            self._replace(trajectory, (False, n - 1), (True, n))
+            self._know(trajectory, (True, trajectory.completed))
             self._ended += 1
             if (self._ended - self._learnt) * LESSONS >= len(world.trajectories) + len(world.done):
                 self._learn()
         elif fact.again:
-            self._replace(trajectory, (False, n - 1), (False, 0))
+            self._know(trajectory, _NOTHING)
+        self._known.pop(trajectory.id, None)
 
     def _step(self, whose: Hashable, before: int, now: int | None) -> None:
         """Keep count of the stages at which members of a subject are, those without progress aside."""
@@ -94,8 +104,12 @@ class Forecast(Observer):
             error = _HINT_ERROR
             self._add(subject, [-(((theta - log(max(hint, 1.0))) / error) ** 2) / 2 for theta in THETAS])
 
-    def _replace(self, trajectory: Trajectory, before: tuple[bool, int], now: tuple[bool, int]) -> None:
-        """What was known of a trajectory's length is now known better."""
+    def _know(self, trajectory: Trajectory, now: tuple[bool, int]) -> None:
+        """What is known of a trajectory's length: that it is beyond n, or that it was n."""
+        before = self._known.get(trajectory.id, _NOTHING)
+        if before == now:
+            return
+        self._known[trajectory.id] = now
         whose = subject(trajectory)
         if whose is None:
             for key, many in ((before, -1), (now, 1)):

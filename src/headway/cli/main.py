@@ -8,7 +8,7 @@ from typing import Annotated, cast
 
 import typer
 
-from headway.cli import control, engine, plan, report, run
+from headway.cli import control, engine, plan, report, run, simulate
 from headway.cli.compose import Interrupted
 from headway.errors import BoundaryError, ConfigError, HeadwayError
 from headway.version import __version__
@@ -29,6 +29,7 @@ report.register(app)
 control.register(app)
 engine.register(app)
 plan.register(app)
+simulate.register(app)
 
 
 @app.command()

@@ -1,6 +1,6 @@
 """The knee on real engines: live trajectories swept on one fixed workload, against the planned C* and ``auto``.
 
-``python benchmarks/knee.py [--live 4,8,12,16,20,24,28,32] [--repeats 5] [--engine URL --engine URL] [--out DIR]``
+``python benchmarks/knee.py [--live 6,10,14,16,18,20,24,28,36] [--repeats 5] [--engine URL --engine URL] [--out DIR]``
 
 Two local replicas of the 80M hybrid model are started with a cache of 160 blocks each, unless engines are given. One
 run is recorded first: the workload and the time model of the plan come from it, the geometry from the live engine. Then
@@ -78,14 +78,17 @@ class Row:
     preemptions: float
 
 
-def workload(chains: int, seed: int) -> list[list[Turn]]:
-    """Chains of 5 to 9 turns: 1,500 tokens first, then 150 to 350 a turn, 24 of output, actions of 3 s on average."""
+def workload(chains: int, action: float, seed: int) -> list[list[Turn]]:
+    """Chains of 4 to 7 turns: about 2,000 tokens first, then 150 to 350 a turn, 24 of output.
+
+    Actions are exponential and long against a turn's service, or inference would saturate before memory runs out.
+    """
     dice = Random(seed)
     found = []
     for _ in range(chains):
-        turns = dice.randint(5, 9)
-        sizes = [dice.randint(1200, 1800), *(dice.randint(150, 350) for _ in range(turns - 1))]
-        actions = [min(15.0, dice.expovariate(1 / 3)) for _ in sizes]
+        turns = dice.randint(4, 7)
+        sizes = [dice.randint(1700, 2300), *(dice.randint(150, 350) for _ in range(turns - 1))]
+        actions = [min(4 * action, dice.expovariate(1 / action)) for _ in sizes]
         ids = [[dice.randrange(300, 8000) for _ in range(size)] for size in sizes]
         found.append([Turn(new, 24, action) for new, action in zip(ids, actions, strict=True)])
     return found
@@ -245,7 +248,7 @@ def svg(found: Sequence[Row], reference: int | None) -> str:
 def measure(urls: Sequence[str], asked: argparse.Namespace, folder: Path) -> tuple[Plan, list[Run]]:
     """Record, plan, sweep."""
     serial = itertools.count(300)
-    chains = workload(asked.chains, asked.seed)
+    chains = workload(asked.chains, asked.action, asked.seed)
     first = folder / "recorded.headway"
     limit = asked.record or sorted(asked.live)[min(1, len(asked.live) - 1)]
     run = anyio.run(play, urls, chains, str(limit), next(serial), first, None)
@@ -274,10 +277,11 @@ def note(line: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--live", type=lambda text: [int(n) for n in text.split(",")], default=[4, 8, 12, 16, 20, 24, 28, 32]
+        "--live", type=lambda text: [int(n) for n in text.split(",")], default=[6, 10, 14, 16, 18, 20, 24, 28, 36]
     )
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--chains", type=int, default=32)
+    parser.add_argument("--chains", type=int, default=36)
+    parser.add_argument("--action", type=float, default=9.0, help="mean seconds of an action")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--record", type=int, help="limit of the recorded run the plan is made from (the second smallest)"

@@ -26,12 +26,13 @@ from headway.analysis.play import Drawn, draw, play
 from headway.analysis.profile import turn_records
 from headway.core.commands import Command
 from headway.core.facts import Fact, TurnFinished
-from headway.core.units import Bytes, Tokens, seconds
+from headway.core.units import Bytes, seconds
 from headway.hybrid.architecture import named
 from headway.hybrid.budget import Budget
 from headway.hybrid.capacity import Scene
 from headway.hybrid.geometry import Architecture, dtype_bytes
 from headway.hybrid.plan import Plan, plan
+from headway.hybrid.residency import capacity_of
 from headway.hybrid.sglang import Sglang
 from headway.hybrid.timing import Fitted, Timing, assumed, device
 from headway.hybrid.workload import ByHand, TurnRecord, Workload, by_hand, from_turns
@@ -237,6 +238,11 @@ def cases(models: Sequence[str], live: int) -> Iterator[Case]:
 # -- the split ----------------------------------------------------------------------------------------------
 
 
+def fixed(slots: int) -> Sglang:
+    """The engine with its split settled."""
+    return msgspec.structs.replace(ENGINE, slots=slots)
+
+
 def split(seeds: int) -> Split:
     """M1, its memory cut by the plan and by a sweep of shares, under the default policy."""
     model, tp, base = named("Ling-3.0-flash"), 4, ACCEPTANCE["M1"]
@@ -251,10 +257,17 @@ def split(seeds: int) -> Split:
     made = plan(model, ENGINE, memory, tp, work, timing)
 
     def makespan(slots: int) -> float:
-        tokens = Tokens((memory - (slots + 1) * slot) // token)
-        shape = replace(base.engine, kv_tokens=tokens, state_slots=slots, running_states=made.slots_per_running_request)
-        runs = [play(draw(replace(base, engine=shape), seed), preset("default")[0]) for seed in range(seeds)]
-        return fmean(run.makespan for run in runs)
+        cut = plan(model, fixed(slots), memory, tp, work, timing)
+        shape = replace(
+            base.engine,
+            kv_tokens=cut.kv_tokens,
+            state_slots=slots,
+            running_states=cut.slots_per_running_request,
+        )
+        drawn = [draw(replace(base, engine=shape), seed) for seed in range(seeds)]
+        limit = (cut.reference_concurrency or 1) * base.engines
+        played = [play(batch, preset("default")[0], limit=limit, capacity=capacity_of(cut)) for batch in drawn]
+        return fmean(run.makespan for run in played)
 
     total = memory // slot
     tried = sorted({max(made.slots_per_running_request * 2, round(total * part / 20)) for part in range(1, 16)})
@@ -276,12 +289,16 @@ def line(found: Cell) -> str:
 def verdicts(found: Sequence[Cell], cut: Split | None) -> dict[str, float]:
     """The figures that plans are held to."""
     kept = [value for each in found for value in each.kept]
-    said = {
-        "seeds_without_collapse_at_reference": sum(value >= 0.5 for value in kept) / len(kept),
-        "least_of_best_throughput_by_cell": min(fmean(each.kept) for each in found),
-        "mean_of_best_throughput": fmean(kept),
-        "cells_at_90_percent": sum(fmean(each.kept) >= 0.9 for each in found) / len(found),
-    }
+    said = (
+        {}
+        if not found
+        else {
+            "seeds_without_collapse_at_reference": sum(value >= 0.5 for value in kept) / len(kept),
+            "least_of_best_throughput_by_cell": min(fmean(each.kept) for each in found),
+            "mean_of_best_throughput": fmean(kept),
+            "cells_at_90_percent": sum(fmean(each.kept) >= 0.9 for each in found) / len(found),
+        }
+    )
     return said if cut is None else {**said, "split_over_best": cut.over_best}
 
 
@@ -290,12 +307,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--live", type=int, default=40, help="trajectories that the memory is for")
     parser.add_argument("--model", action="append", choices=MODELS, help="only these")
+    parser.add_argument("--only-split", action="store_true", help="leave the grid out")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     head = ("model", "tokens", "wish", "share", "C*", "most", "bound by", "least", "mean", " live:tokens/s")
     print("{:<25}{:>7}{:>6}{:>7}{:>5}{:>5} {:<10}{:>6}{:>6} {}".format(*head))
     found = []
-    for case in cases(asked.model or list(MODELS), asked.live):
+    for case in [] if asked.only_split else cases(asked.model or list(MODELS), asked.live):
         found.append(cell(case, asked.live, asked.seeds))
         print(line(found[-1]), flush=True)
     cut = split(asked.seeds)

@@ -9,6 +9,7 @@ from headway.core.bounds import Engines, Term, modelled, terms
 from headway.core.commands import Command
 from headway.core.facts import (
     CoordinatorStarted,
+    EngineJoined,
     EngineLost,
     Fact,
     LimitChanged,
@@ -20,6 +21,7 @@ from headway.core.machine import Machine
 from headway.core.policy import Policies
 from headway.core.units import SECOND, EngineId, Nanos, TrajectoryId, nanos, seconds
 from headway.drivers.simulate import ContinuousBatching, EnvironmentModel, Simulation
+from headway.hybrid.residency import Capacity
 from headway.traces import Script
 from headway.version import __version__
 from headway.workloads import Setting, generate
@@ -88,8 +90,12 @@ def play(
     limit: int | None = None,
     record: Callable[[Fact, Sequence[Command]], None] | None = None,
     outages: Sequence[Outage] = (),
+    capacity: Capacity | None = None,
 ) -> Played:
-    """Play a batch to its end, at most ``limit`` trajectories live. Raises: ``BugError`` if work got lost."""
+    """Play a batch to its end, at most ``limit`` trajectories live. Raises: ``BugError`` if work got lost.
+
+    ``capacity``: what a plan says of every engine, in place of what engines say of themselves.
+    """
     setting, tally = batch.setting, Tally()
     family = _families(batch.scripts)
     engines = {
@@ -111,7 +117,10 @@ def play(
         bounded=False,
         sample_every=SAMPLE_EVERY,
     )
-    simulation.run([*_opening(setting, engines, limit, outages), *_samples(batch, policies.name)])
+    opening = _opening(setting, engines, limit, outages)
+    if capacity is not None:
+        opening = [capacity.joined(fact) if isinstance(fact, EngineJoined) else fact for fact in opening]
+    simulation.run([*opening, *_samples(batch, policies.name)])
     tally.check(batch.scripts, (engine.totals for engine in engines.values()))
     return Played(
         policies.name,

@@ -16,12 +16,15 @@ WORK = by_hand(ByHand(turns=20, first_prompt=4000, growth=500, output=200, actio
 MEMORY = Bytes(40 << 30)
 
 
-def test_the_largest_number_that_fits_bounds_the_states() -> None:
+def test_states_go_by_what_a_trajectory_holds_on_average() -> None:
     made = plan(QWEN, Sglang(), MEMORY, 4, WORK, assumed("H100", QWEN, 4, Sglang().dtypes(QWEN)))
     found = capacity_of(made)
+    assert made.prediction is not None
+    assert made.largest_concurrency is not None
     assert found.live == made.reference_concurrency
-    assert found.states == made.largest_concurrency
     assert found.kv_tokens == made.kv_tokens
+    assert found.states == int(made.state_slots / (1 + 4 * made.prediction.inference_share))
+    assert found.states > made.largest_concurrency
 
 
 def test_blocks_lose_half_of_the_last_one() -> None:

@@ -1,7 +1,5 @@
 """An engine that holds what a plan says, whatever it reports: the coordinator is to count on no more."""
 
-import msgspec
-
 from headway.core.commands import StartTurn
 from headway.core.facts import EngineJoined, EngineSampled
 from headway.core.units import EngineId, Nanos
@@ -22,13 +20,7 @@ class Planned:
 
     async def join(self, at: Nanos) -> EngineJoined:
         """What it says of itself, but for its capacity. Raises: as the engine does."""
-        fact = await self.engine.join(at)
-        plan = self.capacity
-        return msgspec.structs.replace(
-            fact,
-            kv_tokens=fact.kv_tokens if plan.kv_tokens is None else plan.kv_tokens,
-            state_slots=fact.state_slots if plan.states is None else plan.states,
-        )
+        return self.capacity.joined(await self.engine.join(at))
 
     async def turn(self, start: StartTurn, request: TurnRequest) -> TurnAnswer:
         """As the engine does it."""

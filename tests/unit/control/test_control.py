@@ -1,7 +1,8 @@
 """The control socket: private, one line each way, and never the reason why a batch fails."""
 
-import os
 import socket
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -19,11 +20,10 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    runtime = Path("/tmp") / f"hw-{os.getpid()}"
-    runtime.mkdir(exist_ok=True)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
-    return tmp_path / "run.headway"
+def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="hw-") as runtime:  # short: a socket's path must be
+        monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+        yield tmp_path / "run.headway"
 
 
 class Obedient:

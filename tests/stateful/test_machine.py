@@ -198,7 +198,9 @@ class AnyOrderOfFacts(RuleBasedStateMachine):
     # -- turns ------------------------------------------------------------------------------------------------
 
     @precondition(lambda self: self.live)
-    @rule(pick=EVERY, stream=st.sampled_from(STREAMS), grown=st.integers(1, 900), most=st.sampled_from([None, 50, 4000]))
+    @rule(
+        pick=EVERY, stream=st.sampled_from(STREAMS), grown=st.integers(1, 900), most=st.sampled_from([None, 50, 4000])
+    )
     def ask_for_a_turn(self, pick: int, stream: StreamId, grown: int, most: int | None) -> None:
         name = sorted(self.live)[pick % len(self.live)]
         if (name, stream) in self.wanted_turns:
@@ -373,9 +375,7 @@ class AnyOrderOfFacts(RuleBasedStateMachine):
 
     @invariant()
     def what_runs_is_what_was_started(self) -> None:
-        doing = {
-            (t.id, s.id): s.doing for t in self.world.trajectories.values() for s in t.streams.values() if s.doing
-        }
+        doing = {(t.id, s.id): s.doing for t in self.world.trajectories.values() for s in t.streams.values() if s.doing}
         assert {key for key, what in doing.items() if what is Doing.RUNNING} == set(self.turns)
         assert set(doing) == self.wanted_turns
         assert self.world.turning == len(self.turns)

@@ -1,7 +1,7 @@
 """Which engine takes a stream's next turn."""
 
 from dataclasses import dataclass
-from zlib import crc32
+from hashlib import blake2b
 
 from headway.core.policy import Routing
 from headway.core.units import SECOND
@@ -91,4 +91,4 @@ class HashedHome(Routing):
         trajectory = stream.trajectory
         shared = self.by_group and trajectory.group.id is not None
         name = trajectory.group.id if shared else trajectory.id
-        return max(world.engines.values(), key=lambda e: (crc32(f"{name}@{e.id}".encode()), -e.place))
+        return max(world.engines.values(), key=lambda e: (blake2b(f"{name}@{e.id}".encode()).digest(), -e.place))

@@ -76,9 +76,10 @@ class Waiting:
             for queue in queues:
                 queue.rekey_all(lambda item: priority.offset(_trajectory(item), self.world))
             return
-        for bucket, offset in changes:
-            for queue in queues:
-                queue.rekey(bucket, offset)
+        for queue in queues:
+            if queue.size:
+                for bucket, offset in changes:
+                    queue.rekey(bucket, offset)
 
     def wake_at(self, at: int) -> None:
         """Ask for a timer, once."""

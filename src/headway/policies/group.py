@@ -7,7 +7,7 @@ index is n + 2 times that; without a group it is n + (n + k m0) / k, which order
 the hazard guard says that hazards rise, first come is first served.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable
 
 from headway.core.policy import Priority
 from headway.core.world import Trajectory, World
@@ -45,7 +45,7 @@ class LongestGroupFirst(Priority):
         group = trajectory.group
         return -2 * (group.actions + K * prior) / (group.finished + K)
 
-    def moved(self, trajectory: Trajectory, world: World) -> Iterable[tuple[Hashable, float]] | None:
+    def moved(self, trajectory: Trajectory, world: World) -> Collection[tuple[Hashable, float]] | None:
         """Its group; everybody when the verdict changed, or the batch's mean after another N/32 ends."""
         if self._flips != self._guard.flips:
             self._flips = self._guard.flips

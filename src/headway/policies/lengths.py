@@ -9,6 +9,7 @@ What is unfinished counts as such: it says P(L > n), not P(L = n). Nothing here 
 from collections.abc import Iterable, Sequence
 from functools import cache
 from math import erfc, exp, log, sqrt
+from operator import mul
 
 SPREAD = 0.5
 """Deviation of ln L within a group."""
@@ -92,4 +93,4 @@ class Lengths:
 
 def expected(weights: Sequence[float], n: int) -> float:
     """Actions that a chain which is longer than ``n`` still has to take, on average."""
-    return sum(weight * more for weight, more in zip(weights, left(n), strict=True))
+    return float(sum(map(mul, weights, left(n))))

@@ -1,6 +1,6 @@
 """Who goes first where slots, or an engine's places, are scarce. One signal for actions and for turns."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -21,7 +21,7 @@ class _OneBucket(Priority):
         """The one bucket stays where it is."""
         return 0.0
 
-    def moved(self, trajectory: Trajectory, world: World) -> Iterable[tuple[Hashable, float]]:  # noqa: ARG002
+    def moved(self, trajectory: Trajectory, world: World) -> Collection[tuple[Hashable, float]]:  # noqa: ARG002
         """Nothing moves."""
         return ()
 

@@ -6,7 +6,7 @@ posterior mean stands in for them. It rises with progress where the hazard falls
 no guard against lengths on which "most progress first" is the wrong way round.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable
 
 from headway.core.policy import Priority
 from headway.core.world import Trajectory, World
@@ -36,7 +36,7 @@ class LongestRemainingFirst(Priority):
         actions = self._forecast.actions(subject(trajectory), stage(trajectory.completed))
         return -actions * pace(trajectory.group, world)
 
-    def moved(self, trajectory: Trajectory, world: World) -> Iterable[tuple[Hashable, float]] | None:
+    def moved(self, trajectory: Trajectory, world: World) -> Collection[tuple[Hashable, float]] | None:
         """All stages of its group; everybody after a lesson."""
         forecast = self._forecast
         if self._lessons != forecast.lessons:
@@ -71,7 +71,7 @@ class ProbeThenLongest(Priority):
             return _PROBE
         return -self._forecast.actions(subject(trajectory), 0) * pace(group, world)
 
-    def moved(self, trajectory: Trajectory, world: World) -> Iterable[tuple[Hashable, float]] | None:
+    def moved(self, trajectory: Trajectory, world: World) -> Collection[tuple[Hashable, float]] | None:
         """Its group; everybody after a lesson."""
         if self._lessons != self._forecast.lessons:
             self._lessons = self._forecast.lessons

@@ -15,6 +15,7 @@ from headway.hybrid.engines import Engine, kind_of
 from headway.hybrid.flags import command_of, flags_of
 from headway.hybrid.geometry import Architecture, Dtypes, check_tp, dtype_bytes
 from headway.hybrid.llamacpp import LlamaCpp
+from headway.hybrid.outcome import Outcome, Prediction
 from headway.hybrid.pools import Pools
 from headway.hybrid.reuse import Reuse, recomputed, reuse
 from headway.hybrid.sglang import DEFAULT_RATIO, Sglang, slots_of_ratio
@@ -24,29 +25,6 @@ from headway.hybrid.workload import Workload
 
 GIB = 1 << 30
 _USUAL_CONTEXT = Tokens(32_768)
-
-
-class Prediction(msgspec.Struct, frozen=True):
-    """The steady state at the reference concurrency, per engine. ``inference_share``: of a trajectory's time."""
-
-    running: float
-    inference_share: float
-    turn_seconds: float
-    turns_per_second: float
-    output_tokens_per_second: float
-    hit_rate: float
-    recompute_share: float
-    recomputed_per_turn: float
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """What another choice would give, beside the plan."""
-
-    change: str
-    state_slots: int
-    kv_tokens: Tokens
-    reference_concurrency: int
-    output_tokens_per_second: float
 
 
 class Plan(msgspec.Struct, frozen=True):

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from headway.hybrid.budget import show_bytes
-from headway.hybrid.plan import Outcome, Plan, Prediction
+from headway.hybrid.outcome import Outcome, Prediction
+from headway.hybrid.plan import Plan
 from headway.hybrid.sglang import DEFAULT_RATIO, ratio_of_slots
 from headway.hybrid.workload import Spread, Workload
 

@@ -92,8 +92,8 @@ class Scene(msgspec.Struct, frozen=True):
         paused = pools.paused_slots if pools.caching else 0
         slots = paused * live + (pools.running_slots - paused) * running
         holding = live if pools.caching else running
-        ended = self.ended(loop) if pools.caching and not pools.whole else 0.0
-        slots += paused * ended
+        ended = self.ended(loop)
+        slots += 2 * paused * ended
         if pools.whole:
             tokens = holding * float(pools.rounded(self.workload.longest.p95))
         else:
@@ -102,7 +102,14 @@ class Scene(msgspec.Struct, frozen=True):
         return Demand(math.ceil(slots - 1e-9) if pools.slot_bytes else 0, Tokens(math.ceil(tokens)), math.ceil(running))
 
     def ended(self, loop: Loop) -> float:
-        """Trajectories that end while an action takes that only one in twenty exceeds."""
+        """Trajectories that end while an action takes that only one in twenty exceeds.
+
+        None where nothing is cached, where slots are a trajectory's own, and where there are no states: KV alone is
+        lost bit by bit from the end, a state with all that was before it. States, which have no margin for lengths as
+        KV has, are counted twice: a turn in a hundred that computes everything again is too many.
+        """
+        if not (self.pools.caching and self.pools.slot_bytes) or self.pools.whole:
+            return 0.0
         return loop.rate / self.workload.turns.mean * self.workload.action.p95
 
     def violated(self, live: int) -> Binding | None:

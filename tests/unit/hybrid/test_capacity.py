@@ -69,7 +69,7 @@ def test_the_demand_of_fifty_by_hand() -> None:
     swing = Z * math.sqrt(50 * loop.share * (1 - loop.share))
     assert need.running == math.ceil(loop.running + swing)
     ended = loop.rate / WORK.turns.mean * WORK.action.p95
-    assert need.slots == math.ceil(5 * (loop.running + swing) + (50 - loop.running - swing) + ended)
+    assert need.slots == math.ceil(5 * (loop.running + swing) + (50 - loop.running - swing) + 2 * ended)
     held = 50 * math.ceil(WORK.context.mean) + Z * math.sqrt(50) * WORK.context.sd
     assert need.tokens == math.ceil(held + ended * math.ceil(WORK.longest.mean))
 
@@ -78,7 +78,9 @@ def test_what_ended_trajectories_leave_behind_is_evicted_last() -> None:
     at_once = msgspec.structs.replace(WORK, action=msgspec.structs.replace(WORK.action, p95=0.0))
     ended = scene().ended(scene().loop(50))
     assert ended > 1
-    assert scene().demand(50).slots - scene(at_once).demand(50).slots == pytest.approx(ended, abs=1)
+    assert scene().demand(50).slots - scene(at_once).demand(50).slots == pytest.approx(2 * ended, abs=1)
+    for other in (scene(caching=False), scene(slot_bytes=Bytes(0)), scene(whole=True)):
+        assert other.ended(other.loop(50)) == 0
 
 
 def test_without_a_cache_only_those_in_inference_hold_anything() -> None:

@@ -303,7 +303,7 @@ def test_the_block_pool_obeys_one_constraint() -> None:
     loop = scene.loop(live)
     running, ended = loop.running, scene.ended(loop)
     kv += ended * math.ceil(WORK.longest.mean / layout.block_tokens) * layout.attention_groups
-    states = layout.state_groups * (2 * running + (live - running) + ended)
+    states = layout.state_groups * (2 * running + (live - running) + 2 * ended)
     swing = layout.state_groups * 3 * math.sqrt(running * (1 - running / live))
     swing += 3 * math.sqrt(live) * WORK.context.sd / layout.block_tokens
     assert kv + states + swing == pytest.approx(layout.num_blocks, rel=0.01)

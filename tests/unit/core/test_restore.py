@@ -20,11 +20,15 @@ STEPS = st.lists(
 def survivors(world):
     return (
         world.done,
-        {name: t.attempt for name, t in world.failed.items()},
-        {name: (t.attempt, t.phase, t.completed) for name, t in world.trajectories.items()},
+        set(world.failed),
+        {name: (t.phase, t.completed) for name, t in world.trajectories.items()},
         {name: (g.submitted, g.actions, g.finished) for name, g in world.groups.items()},
         (world.outputs, world.answered),
     )
+
+
+def attempts(world):
+    return {name: t.attempt for name, t in [*world.trajectories.items(), *world.failed.items()]}
 
 
 def step(batch, what, name):
@@ -56,4 +60,12 @@ def test_restore_agrees_with_the_live_world(journal, steps):
             step(batch.pass_(1), what, name)
         except (KeyError, RefusedFact, StopIteration):
             continue  # not possible just now
-        assert survivors(batch.restored().world) == survivors(batch.world)
+        restored, used = batch.restored().world, {}
+        assert survivors(restored) == survivors(batch.world)
+        for _, commands in batch.rows:
+            for command in commands:
+                if hasattr(command, "attempt"):
+                    used[command.trajectory] = max(command.attempt, used.get(command.trajectory, 0))
+        known = attempts(restored)
+        assert all(known[name] >= used.get(name, 0) for name in known), "an attempt's number could come twice"
+        assert all(known[name] <= attempt for name, attempt in attempts(batch.world).items())

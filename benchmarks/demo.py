@@ -100,23 +100,20 @@ def interval(values: list[float]) -> str:
 
 
 def measure(urls: list[str], args: argparse.Namespace) -> None:
-    """All pairs, then the lines that sum them up."""
+    """All pairs, each summed up as soon as it is there; then what they come to together."""
     with tempfile.TemporaryDirectory(prefix="headway-demo-") as folder:
-        plain = pair(0, urls, Path(folder), args, delayed=False)
-        pairs = []
+        done = [pair(0, urls, Path(folder), args, delayed=False)]
         for number in range(args.pairs):
-            note(f"pair {number + 1} of {args.pairs}")
-            pairs.append(pair(number, urls, Path(folder), args, delayed=True))
-    if args.json:
-        args.json.write_text(json.dumps([[asdict(run) for run in runs] for runs in [plain, *pairs]], indent=1))
-    scores = {f"{run.score:.3f}" for runs in [plain, *pairs] for run in runs}
+            note(f"{line(done[-1])}\npair {number + 1} of {args.pairs}")
+            done.append(pair(number, urls, Path(folder), args, delayed=True))
+            if args.json:
+                args.json.write_text(json.dumps([[asdict(run) for run in runs] for runs in done], indent=1))
+    scores = {f"{run.score:.3f}" for runs in done for run in runs}
     print(f"scores by the official checker: {', '.join(sorted(scores))} (the same for all: {len(scores) == 1})")
-    print(line(plain))
-    for runs in pairs[:-1]:
+    for runs in done:
         print(line(runs))
     if args.pairs > 1:
-        print(line(pairs[-1]))
-    print(interval([cut(runs) for runs in pairs]) if args.pairs > 1 else line(pairs[-1]))
+        print(interval([cut(runs) for runs in done[1:]]))
 
 
 def main() -> int:

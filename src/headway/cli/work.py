@@ -96,7 +96,11 @@ async def _tasks(work: Work, chosen: Settings, engines: Sequence[Engine]) -> Pre
     return Prepared(samples, agent.solve, places, lambda _: None)
 
 
-async def _bfcl(work: Work, chosen: Settings, engines: Sequence[Engine]) -> Prepared:  # noqa: ARG001 - as every maker
+KNOWING = frozenset({"longest-first", "oracle"})
+"""Policies that are told how long each chain of a suite will be; for all others that would be cheating."""
+
+
+async def _bfcl(work: Work, chosen: Settings, engines: Sequence[Engine]) -> Prepared:
     from headway.core.units import Nanos
     from headway.suites import bfcl
 
@@ -107,7 +111,7 @@ async def _bfcl(work: Work, chosen: Settings, engines: Sequence[Engine]) -> Prep
     most = max(known) if len(known) == len(contexts) else None
     tasks = bfcl.load_tasks(bfcl.CATEGORIES)
     fitted = bfcl.fit(tasks, most)
-    samples = _chosen_samples(work, bfcl.samples(fitted.fitting))
+    samples = _chosen_samples(work, bfcl.samples(fitted.fitting, oracle=chosen.policy in KNOWING))
     delay = bfcl.InjectedLatency() if work.inject_latency else None
     agent = (
         bfcl.ModelAgent(max_context=most, latency=delay) if work.agent == "model" else bfcl.ScriptedAgent(latency=delay)
@@ -120,6 +124,7 @@ async def _bfcl(work: Work, chosen: Settings, engines: Sequence[Engine]) -> Prep
         mean = sum(value.score for value in values) / len(samples)
         return {"mean": mean, "by_category": scores.categories if scores else None}
 
-    notes = (fitted.line,) if fitted.line else ()
+    told = f"{chosen.policy} is told the number of official calls of each task: an oracle"
+    notes = (*([fitted.line] if fitted.line else ()), *([told] if chosen.policy in KNOWING else ()))
     label = delay.label if delay else ""
     return Prepared(samples, agent.solve, {bfcl.ENVIRONMENT: bfcl.environment()}, score, label, notes)

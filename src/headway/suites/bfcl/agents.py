@@ -51,10 +51,19 @@ def environment() -> InProcess:
     return InProcess(ENVIRONMENT, lambda _: Simulator())
 
 
-def samples(tasks: Sequence[Task]) -> list[Sample]:
-    """Tasks as a batch. The hint is the number of official calls: an oracle, for policies that ask for one."""
+def samples(tasks: Sequence[Task], *, oracle: bool = False) -> list[Sample]:
+    """Tasks as a batch. With ``oracle`` each carries its number of official calls as the hint.
+
+    That is knowing the answer, so it is for policies whose name says so; no other comparison may use it.
+    """
     return [
-        Sample(id=task.id, data=task, hint=float(task.official_actions), environments=(ENVIRONMENT,)) for task in tasks
+        Sample(
+            id=task.id,
+            data=task,
+            hint=float(task.official_actions) if oracle else None,
+            environments=(ENVIRONMENT,),
+        )
+        for task in tasks
     ]
 
 

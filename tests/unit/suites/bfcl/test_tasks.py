@@ -61,14 +61,16 @@ def test_damaged_data_is_one_line(tmp_path):
         _read(tmp_path / "none.json", _Answer)
 
 
-def test_samples_carry_the_task_and_the_oracle_s_hint(tasks):
+def test_samples_carry_the_task_and_only_an_oracle_its_length(tasks):
     [sample] = samples([tasks["multi_turn_base_0"]])
     assert (sample.id, sample.data, sample.environments) == (
         "multi_turn_base_0",
         tasks["multi_turn_base_0"],
         ("bfcl",),
     )
-    assert sample.hint == tasks["multi_turn_base_0"].official_actions
+    assert sample.hint is None
+    [told] = samples([tasks["multi_turn_base_0"]], oracle=True)
+    assert told.hint == tasks["multi_turn_base_0"].official_actions
 
 
 def test_tools_are_json_schema(tasks):

@@ -20,7 +20,7 @@ from headway.core.facts import (
 from headway.core.policy import Observer
 from headway.core.units import SECOND, TrajectoryId
 from headway.core.world import Group, Trajectory, World
-from headway.policies.lengths import CELLS, THETAS, Lengths, Logs, beyond, exactly, expected
+from headway.policies.lengths import CELLS, THETAS, Lengths, Logs, beyond, exactly, expected, expected_excess
 
 LESSONS = 32
 """How often per batch the mixture is learnt anew, which moves every score."""
@@ -28,6 +28,8 @@ LESSONS = 32
 _HINT_ERROR = 0.4  # deviation of ln L around a caller's guess, the spread within a group aside
 _PACE_ACTIONS = 16.0  # actions of a group that the batch's mean service time weighs as much as
 _NOTHING = (False, 0)
+_FURTHEST = 300  # actions ahead
+_SHARE = 0.001
 _STEP = 8  # progress up to here is told apart exactly, beyond it to 1 in 8
 
 
@@ -37,6 +39,7 @@ class Forecast(Observer):
     def __init__(self, world: World) -> None:
         """Start from what a world knows of chains that ended; none of it may be live."""
         self.lessons = 0
+        self.horizon = 0.0
         self._lengths = Lengths()
         self._seen: dict[Hashable, Logs] = {}
         self._weights: dict[Hashable, list[float]] = {}
@@ -76,6 +79,7 @@ class Forecast(Observer):
             self._ended += 1
             if (self._ended - self._learnt) * LESSONS >= len(world.trajectories) + len(world.done):
                 self._learn()
+                self._look_ahead(world)
         elif fact.again:
             self._know(trajectory, _NOTHING)
         self._known.pop(trajectory.id, None)
@@ -142,6 +146,27 @@ class Forecast(Observer):
     def stages(self, whose: Hashable) -> Iterable[int]:
         """Where members of a subject may be."""
         return (0, *self._stages.get(whose, ()))
+
+    def urgency(self, whose: Hashable, n: int, cost: float) -> float:
+        """Seconds by which a member that has completed ``n`` should outlast the horizon, at ``cost`` per action.
+
+        A little of its whole rest is added, so that among those who surely won't the longest still goes first.
+        """
+        rest = self.actions(whose, n)
+        if not self.horizon:
+            return rest * cost
+        weights = self._weights[n if whose is None else whose]
+        most = min(_FURTHEST, round(self.horizon / cost))
+        return (expected_excess(weights, n, most) + _SHARE * rest) * cost
+
+    def _look_ahead(self, world: World) -> None:
+        """The horizon: when all slots would have done all that is left, if they were always busy."""
+        slots = sum(environment.slots for environment in world.environments.values())
+        if not slots or not world.actions:
+            return
+        rest = sum(self.actions(subject(t), stage(t.completed)) for t in world.trajectories.values())
+        action = (world.attained - world.served) / world.actions / SECOND
+        self.horizon = rest * action / slots
 
     def actions(self, whose: Hashable, n: int) -> float:
         """Actions that a member which has completed ``n`` still has to take, the one it asks for included."""

@@ -91,6 +91,18 @@ class Lengths:
         self._logs = [log(count / total) for count in counts]
 
 
+@cache
+def excess(n: int, most: int) -> list[float]:
+    """E[max(0, L - n - most) | L > n], by cell: actions beyond the next ``most``."""
+    then = n + most
+    return [exp(a - b) * more for a, b, more in zip(beyond(then), beyond(n), left(then), strict=True)]
+
+
 def expected(weights: Sequence[float], n: int) -> float:
     """Actions that a chain which is longer than ``n`` still has to take, on average."""
     return float(sum(map(mul, weights, left(n))))
+
+
+def expected_excess(weights: Sequence[float], n: int, most: int) -> float:
+    """Actions beyond the next ``most`` that such a chain still has to take, on average."""
+    return float(sum(map(mul, weights, excess(n, most))))

@@ -1,9 +1,10 @@
-"""Longest remaining time first: whoever is forecast to need most more service goes first.
+"""Longest remaining time first, judged by what it means for the end of the batch.
 
 The makespan of chains that share slots is bound by the longest of them, and list scheduling by what is left of each
 chain is optimal or close to it for known lengths (Hu 1961, "level"; Graham 1969). Lengths are not known here; their
-posterior mean stands in for them. It rises with progress where the hazard falls and falls where it rises, so it needs
-no guard against lengths on which "most progress first" is the wrong way round.
+posterior stands in for them. Whoever will surely be done before all slots have done all other work has time; what counts
+is the expected time by which a chain outlasts that horizon, E[(R - H)+]. For heavy tails it grows with progress, where
+lengths level off it falls, so no guard is needed against lengths on which "most progress first" is the wrong way round.
 """
 
 from collections.abc import Collection, Hashable
@@ -17,7 +18,7 @@ _PROBE = -1e12
 
 
 class LongestRemainingFirst(Priority):
-    """By forecast service time. Members of a group at the same stage move together."""
+    """By forecast. Members of a group at the same stage move together."""
 
     def __init__(self, forecast: Forecast) -> None:
         self._forecast = forecast
@@ -32,9 +33,9 @@ class LongestRemainingFirst(Priority):
         return 0.0
 
     def offset(self, trajectory: Trajectory, world: World) -> float:
-        """Seconds of service still to come, most first."""
-        actions = self._forecast.actions(subject(trajectory), stage(trajectory.completed))
-        return -actions * pace(trajectory.group, world)
+        """Seconds by which it may outlast the horizon, most first."""
+        cost = pace(trajectory.group, world)
+        return -self._forecast.urgency(subject(trajectory), stage(trajectory.completed), cost)
 
     def moved(self, trajectory: Trajectory, world: World) -> Collection[tuple[Hashable, float]] | None:
         """All stages of its group; everybody after a lesson."""
@@ -46,7 +47,7 @@ class LongestRemainingFirst(Priority):
         if whose is None:
             return ()
         cost = pace(trajectory.group, world)
-        return [((whose, at), -forecast.actions(whose, at) * cost) for at in forecast.stages(whose)]
+        return [((whose, at), -forecast.urgency(whose, at, cost)) for at in forecast.stages(whose)]
 
 
 class ProbeThenLongest(Priority):

@@ -145,3 +145,32 @@ def test_only_stages_where_somebody_is_are_moved(told):
     order = LongestRemainingFirst(forecast)
     moved = dict(order.moved(batch.world.trajectories["a"], batch.world))
     assert set(moved) == {(key, 0), (key, 4)}
+
+
+def test_whoever_may_outlast_the_batch_is_urgent_others_hardly(told):
+    batch, forecast = told(slots=2)
+    for name in ("a1", "a2", "b1", "b2"):
+        batch.sample(name, group=name[0])
+    assert forecast.horizon == 0.0
+    batch.act("b1", 30)
+    batch.act("a1", 2)
+    batch.finish("a1")
+    assert forecast.horizon > 0
+    cost = 2.0
+    a, b = ((key, forecast.actions(key, 0)) for key in (("group", "a"), ("group", "b")))
+    forecast.horizon = 4 * a[1] * cost
+    assert forecast.urgency(b[0], 0, cost) > 20 * forecast.urgency(a[0], 0, cost) > 0
+    forecast.horizon = 0.0
+    assert forecast.urgency(a[0], 0, cost) == pytest.approx(a[1] * cost)
+
+
+def test_without_slots_or_actions_there_is_no_horizon(told):
+    batch, forecast = told(slots=0)
+    for name in "abc":
+        batch.sample(name)
+    batch.finish("a")
+    assert (forecast.lessons, forecast.horizon) == (1, 0.0)
+    batch, forecast = told(slots=5)
+    batch.sample("a")
+    batch.finish("a")
+    assert (forecast.lessons, forecast.horizon) == (1, 0.0)

@@ -5,7 +5,7 @@ from math import exp, log
 
 import pytest
 
-from headway.policies.lengths import CELLS, THETAS, Lengths, beyond, exactly, expected, left
+from headway.policies.lengths import CELLS, THETAS, Lengths, beyond, exactly, excess, expected, expected_excess, left
 
 
 def test_ends_and_survival_share_out_the_probability_of_every_cell():
@@ -64,3 +64,12 @@ def test_how_many_groups_say_the_same_counts():
     often.learn([(exactly(30), 50.0)])
     blank = [0.0] * CELLS
     assert expected(often.weights(blank), 0) > expected(once.weights(blank), 0)
+
+
+def test_the_excess_is_what_survival_leaves_beyond_a_bound():
+    assert excess(4, 0) == pytest.approx(left(4))
+    cell = min(range(CELLS), key=lambda c: abs(THETAS[c] - log(8)))
+    surviving = [exp(beyond(m)[cell] - beyond(4)[cell]) for m in range(14, 500)]
+    assert excess(4, 10)[cell] == pytest.approx(sum(surviving), rel=0.08)
+    weights = Lengths().weights(beyond(4))
+    assert expected_excess(weights, 4, 50) < expected_excess(weights, 4, 10) < expected(weights, 4)

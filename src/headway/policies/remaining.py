@@ -2,9 +2,10 @@
 
 The makespan of chains that share slots is bound by the longest of them, and list scheduling by what is left of each
 chain is optimal or close to it for known lengths (Hu 1961, "level"; Graham 1969). Lengths are not known here; their
-posterior stands in for them. Whoever will surely be done before all slots have done all other work has time; what counts
-is the expected time by which a chain outlasts that horizon, E[(R - H)+]. For heavy tails it grows with progress, where
-lengths level off it falls, so no guard is needed against lengths on which "most progress first" is the wrong way round.
+posterior stands in for them. Whoever will surely be done before all slots have done all other work has time; what
+counts is the expected time by which a chain outlasts that horizon, E[(R - H)+]. For heavy tails it grows with progress,
+where lengths level off it falls, so no guard is needed against lengths on which "most progress first" is the wrong way
+round.
 """
 
 from collections.abc import Collection, Hashable

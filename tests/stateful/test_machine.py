@@ -293,7 +293,7 @@ class AnyOrderOfFacts(RuleBasedStateMachine):
     @precondition(lambda self: self.world.engines)
     @rule()
     def sample(self) -> None:
-        name = sorted(self.world.engines)[0]
+        name = min(self.world.engines)
         self.tell(lambda at: EngineSampled(at, name, 1, 0, 0.5, 0))
 
     @rule(

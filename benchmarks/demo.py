@@ -1,6 +1,6 @@
 """The main job, side by side: a batch of real BFCL tasks under ``coupled-fifo`` and under ``default``.
 
-``python benchmarks/demo.py [--chains 24] [--slots 4] [--pairs 1] [--engine URL ...] [--json FILE]``. Two local vLLM
+``python benchmarks/demo.py [--chains 24] [--slots 6] [--pairs 1] [--engine URL ...] [--json FILE]``. Two local vLLM
 replicas are started unless engines are given. Runs are interleaved, the order within a pair alternates, and each run
 has a cache salt of its own, so that none lives off another's prefixes. The scripted agent executes the official calls
 for real; these simulators answer at once, so a seeded delay stands for remote APIs: lognormal, mean 1.5 s, sigma 1,
@@ -119,7 +119,7 @@ def measure(urls: list[str], args: argparse.Namespace) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--chains", type=int, default=24)
-    parser.add_argument("--slots", type=int, default=4)
+    parser.add_argument("--slots", type=int, default=6)
     parser.add_argument("--pairs", type=int, default=1)
     parser.add_argument("--engine", action="append", help="use these engines instead of local replicas")
     parser.add_argument("--json", type=Path, help="write every run's figures there")

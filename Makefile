@@ -35,8 +35,12 @@ check: $(STAMP)
 	@$(BIN)/lint-imports --no-cache
 
 bench: $(STAMP)
-	$(SAY) "how fast the machine is, beside simpy in the same run"
+	$(SAY) "facts per second of the core, beside simpy in the same run"
 	@$(BIN)/python benchmarks/core.py
+	$(SAY) "the simulator, beside simpy in the same run"
+	@$(BIN)/python benchmarks/simulator.py
+	$(SAY) "what Headway costs where nothing is scarce, on two real engines"
+	@$(BIN)/python benchmarks/overhead.py
 
 bench-demo: $(STAMP)
 	$(SAY) "48 chains, 4 slots, 5 interleaved pairs on two real engines (about 15 minutes)"

@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.ready
 SAY := @printf '== %s\n'
 
-.PHONY: demo test check bench bench-demo clean
+.PHONY: demo test check bench bench-demo bench-policies clean
 
 $(STAMP): pyproject.toml src/headway/version.py
 	$(SAY) "making .venv with $$($(PYTHON) --version) (a minute or two, once)"
@@ -45,6 +45,11 @@ bench: $(STAMP)
 bench-demo: $(STAMP)
 	$(SAY) "48 chains, 4 slots, 5 interleaved pairs on two real engines (about 15 minutes)"
 	@$(BIN)/python benchmarks/demo.py --chains 48 --slots 4 --pairs 5
+
+bench-policies: $(STAMP)
+	$(SAY) "every policy on every simulated setting, then the settings moved by a fifth (about half an hour)"
+	@$(BIN)/python benchmarks/policies.py --keep .venv/policies.jsonl
+	@$(BIN)/python benchmarks/policies.py --keep .venv/policies.jsonl --moved
 
 clean:
 	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage

@@ -10,7 +10,9 @@ from statistics import fmean
 import msgspec
 
 from headway.analysis.intervals import Interval, interval, shorter
-from headway.analysis.simulate import BASELINE, Arm, Outcome, Progress, Simulated, Source, outcomes, summary
+from headway.analysis.kept import Kept
+from headway.analysis.outcome import Outcome
+from headway.analysis.simulate import BASELINE, Arm, Progress, Simulated, Source, outcomes, summary
 from headway.policies.presets import NAMES
 from headway.workloads import ACCEPTANCE, MOST_OVER_BOUND
 
@@ -72,13 +74,16 @@ def bakeoff(
     subject: str = SUBJECT,
     processes: int = 2,
     progress: Progress | None = None,
+    kept: Kept | None = None,
 ) -> Bakeoff:
     """Try everything on everything. ``policies``: all named ones if empty; subject and baseline always take part.
+
+    ``kept``: what is known from an earlier, interrupted call.
 
     Raises: ``ConfigError`` for an unknown policy.
     """
     chosen = [*(policies or default_policies()), subject, BASELINE]
-    found = outcomes(sources, chosen, seeds, processes=processes, progress=progress)
+    found = outcomes(sources, chosen, seeds, processes=processes, progress=progress, kept=kept)
     contests = tuple(
         _contest(source, by_policy, subject) for source, by_policy in zip(sources, found.values(), strict=True)
     )

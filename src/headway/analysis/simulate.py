@@ -14,6 +14,8 @@ from statistics import fmean
 import msgspec
 
 from headway.analysis.intervals import Interval, interval, shorter
+from headway.analysis.kept import Kept, digest
+from headway.analysis.outcome import Outcome
 from headway.analysis.play import Drawn, Played, draw, play
 from headway.core.bounds import Term
 from headway.core.policy import Policies
@@ -57,29 +59,6 @@ Source = Setting | Traced
 _Job = tuple[Source, int, list[str | Arm]]
 
 
-class Outcome(msgspec.Struct, frozen=True):
-    """One batch under one policy. Seconds; ``over_bound``: makespan over lower bound; ``binding``: the term it is."""
-
-    setting: str
-    policy: str
-    seed: int
-    makespan: float
-    bound: float
-    binding: str
-    hit_rate: float
-    expected_hit_rate: float
-    max_wait: float
-    preemptions: int
-    evictions: int
-    facts: int
-    failed: int
-
-    @property
-    def over_bound(self) -> float:
-        """Makespan over lower bound."""
-        return self.makespan / self.bound
-
-
 class Row(msgspec.Struct, frozen=True):
     """One policy on one setting, over all seeds.
 
@@ -121,12 +100,16 @@ def simulate(
     *,
     processes: int = 1,
     progress: Progress | None = None,
+    kept: Kept | None = None,
 ) -> Simulated:
     """Try policies on a setting. Rows come in the order asked for; the baseline is played in any case.
 
+    ``seeds``: how many from 0 on, or which. ``kept``: what is known from an earlier, interrupted call.
     Raises: ``ConfigError`` for an unknown policy, ``BugError`` where work got lost.
     """
-    (found,) = outcomes([source], [*policies, BASELINE], seeds, processes=processes, progress=progress).values()
+    (found,) = outcomes(
+        [source], [*policies, BASELINE], seeds, processes=processes, progress=progress, kept=kept
+    ).values()
     return summary(source, found, [_name(policy) for policy in policies])
 
 
@@ -137,6 +120,7 @@ def outcomes(
     *,
     processes: int = 1,
     progress: Progress | None = None,
+    kept: Kept | None = None,
 ) -> dict[str, dict[str, list[Outcome]]]:
     """Every policy on every setting: by setting, then policy, the outcome of each seed in order.
 
@@ -144,11 +128,18 @@ def outcomes(
     """
     arms = list({_arm(policy).name: policy for policy in policies}.values())  # unknown names are refused here
     numbers = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
-    jobs = [(source, seed, arms) for source in sources for seed in numbers]
-    found: dict[str, dict[str, list[Outcome]]] = {
-        _setting(source).name: {arm.name: [] for arm in map(_arm, arms)} for source in sources
-    }
+    keys = {_setting(source).name: digest(source) for source in sources}
+    found: dict[str, dict[str, list[Outcome]]] = {name: {arm.name: [] for arm in map(_arm, arms)} for name in keys}
+    jobs = []
+    for source in sources:
+        for seed in numbers:
+            old, todo = _recalled(keys[_setting(source).name], seed, arms, kept)
+            for outcome in old:
+                found[outcome.setting][outcome.policy].append(outcome)
+            jobs += [(source, seed, todo)] if todo else []
     for done, batch in enumerate(_work(jobs, processes), 1):
+        if kept is not None:
+            kept.add(keys[batch[0].setting], batch)
         for outcome in batch:
             found[outcome.setting][outcome.policy].append(outcome)
         if progress is not None:
@@ -180,6 +171,16 @@ def drawn(source: Source, seed: int) -> Drawn:
     if seed:
         Random(seed).shuffle(scripts)  # noqa: S311 - a simulation's dice
     return Drawn(source.setting, tuple(scripts), tuple(float(script.actions) for script in scripts))
+
+
+def _recalled(
+    source: str, seed: int, arms: list[str | Arm], kept: Kept | None
+) -> tuple[list[Outcome], list[str | Arm]]:
+    """What is known of a seed's batch already, and who still has to play it."""
+    if kept is None:
+        return [], arms
+    old = {_name(arm): kept.find(source, _name(arm), seed) for arm in arms}
+    return [one for one in old.values() if one is not None], [arm for arm in arms if old[_name(arm)] is None]
 
 
 def _work(jobs: Sequence[_Job], processes: int) -> Iterator[list[Outcome]]:

@@ -9,6 +9,7 @@ import typer
 
 from headway.analysis import bakeoff as contest
 from headway.analysis import pages, recording, sources
+from headway.analysis.kept import Kept
 from headway.analysis.simulate import Source, simulate
 from headway.cli.output import Json, emit_json, note, say
 from headway.core.units import EnvironmentId
@@ -16,6 +17,8 @@ from headway.errors import ConfigError
 from headway.workloads import ACCEPTANCE
 
 Seeds = Annotated[int, typer.Option(help="How many batches are drawn; every policy plays the same ones.")]
+FirstSeed = Annotated[int, typer.Option(help="The number of the first of them.")]
+Keep = Annotated[Path | None, typer.Option(help="A file that keeps what is done, so that it can be interrupted.")]
 Processes = Annotated[int | None, typer.Option(help="Processes to use; all cores if not given.")]
 
 
@@ -33,6 +36,7 @@ def simulate_command(
     trace: Annotated[Path | None, typer.Option(help="Recorded trajectories: traces or a journal.")] = None,
     policy: Annotated[str, typer.Option(help="Names, comma separated.")] = "coupled-fifo,fifo,default",
     seeds: Seeds = 8,
+    first_seed: FirstSeed = 0,
     samples: Annotated[int | None, typer.Option(help="Samples in a batch.")] = None,
     slots: Annotated[int | None, typer.Option(help="Slots of the sole environment.")] = None,
     env: Annotated[list[str] | None, typer.Option("--env", help="NAME=SLOTS; once for each environment.")] = None,
@@ -53,12 +57,12 @@ def simulate_command(
     )
     source = _source(setting, settings, trace, changes)
     names = _names(policy)
-    _positive("--seeds", seeds)
+    numbers = _numbers(seeds, first_seed)
     if journal is not None:
         recording.record(source, names[0], journal)
         note(f"journal: {journal} ({names[0]}, seed 0)")
     found = [
-        simulate(one, names, seeds, processes=_cores(processes), progress=_told)
+        simulate(one, names, numbers, processes=_cores(processes), progress=_told)
         for one in (sources.swept(source, sweep) if sweep else [source])
     ]
     if as_json:
@@ -72,13 +76,15 @@ def bakeoff_command(
     setting: Annotated[str | None, typer.Option(help="Comma separated; all of the comparison if not given.")] = None,
     policy: Annotated[str | None, typer.Option(help="Comma separated; every named one if not given.")] = None,
     seeds: Seeds = 4,
+    first_seed: FirstSeed = 0,
+    keep: Keep = None,
     samples: Annotated[int | None, typer.Option(help="Samples in a batch.")] = None,
     processes: Processes = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write a page, .md or .html.")] = None,
     as_json: Json = False,
 ) -> None:
     """Try every policy on every setting: paired differences, intervals, the best rival, the oracle."""
-    _positive("--seeds", seeds)
+    numbers = _numbers(seeds, first_seed)
     changes = sources.Changes(samples=samples)
     chosen: list[Source] = [
         sources.setting_source(name, None, changes) for name in (_names(setting) if setting else ACCEPTANCE)
@@ -86,7 +92,12 @@ def bakeoff_command(
     if output is not None and output.suffix not in {".md", ".html"}:
         raise ConfigError(f"must end in .md or .html, is {output.name}", where="--output")
     found = contest.bakeoff(
-        chosen, _names(policy) if policy else (), seeds, processes=_cores(processes), progress=_told
+        chosen,
+        _names(policy) if policy else (),
+        numbers,
+        processes=_cores(processes),
+        progress=_told,
+        kept=None if keep is None else Kept(keep),
     )
     if output is not None:
         output.write_text(pages.html(found) if output.suffix == ".html" else pages.markdown(found), encoding="utf-8")
@@ -135,6 +146,13 @@ def _names(text: str) -> list[str]:
     if not names:
         raise ConfigError("names nothing", hint="a name, or several with commas between")
     return names
+
+
+def _numbers(seeds: int, first: int) -> range:
+    _positive("--seeds", seeds)
+    if first < 0:
+        raise ConfigError(f"must not be negative, is {first}", where="--first-seed")
+    return range(first, first + seeds)
 
 
 def _positive(flag: str, number: int) -> None:

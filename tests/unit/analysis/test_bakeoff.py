@@ -6,8 +6,9 @@ import pytest
 
 from headway.analysis import bakeoff as module
 from headway.analysis.bakeoff import Bakeoff, bakeoff, default_policies
+from headway.analysis.outcome import Outcome
 from headway.analysis.pages import html, markdown, table
-from headway.analysis.simulate import Outcome, simulate, summary
+from headway.analysis.simulate import simulate, summary
 from headway.policies.presets import NAMES
 from headway.workloads import ACCEPTANCE
 

@@ -1,7 +1,6 @@
 """``headway simulate``, ``headway bakeoff`` and ``headway fit``."""
 
 import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,10 +10,10 @@ from headway.analysis import bakeoff as contest
 from headway.analysis import pages, recording, sources
 from headway.analysis.kept import Kept
 from headway.analysis.simulate import Source, simulate
-from headway.cli.output import Json, emit_json, note, say
+from headway.cli.output import Countdown, Json, emit_json, note, say
 from headway.core.units import EnvironmentId
 from headway.errors import ConfigError
-from headway.workloads import ACCEPTANCE
+from headway.workloads import ACCEPTANCE, read_settings
 
 Seeds = Annotated[int, typer.Option(help="How many batches are drawn; every policy plays the same ones.")]
 FirstSeed = Annotated[int, typer.Option(help="The number of the first of them.")]
@@ -62,7 +61,7 @@ def simulate_command(
         recording.record(source, names[0], journal)
         note(f"journal: {journal} ({names[0]}, seed 0)")
     found = [
-        simulate(one, names, numbers, processes=_cores(processes), progress=_told)
+        simulate(one, names, numbers, processes=_cores(processes), progress=Countdown())
         for one in (sources.swept(source, sweep) if sweep else [source])
     ]
     if as_json:
@@ -74,6 +73,8 @@ def simulate_command(
 def bakeoff_command(
     *,
     setting: Annotated[str | None, typer.Option(help="Comma separated; all of the comparison if not given.")] = None,
+    settings: Annotated[Path | None, typer.Option(help="TOML file: play its settings, or those named.")] = None,
+    trace: Annotated[Path | None, typer.Option(help="Play recorded trajectories: traces or a journal.")] = None,
     policy: Annotated[str | None, typer.Option(help="Comma separated; every named one if not given.")] = None,
     seeds: Seeds = 4,
     first_seed: FirstSeed = 0,
@@ -85,18 +86,17 @@ def bakeoff_command(
 ) -> None:
     """Try every policy on every setting: paired differences, intervals, the best rival, the oracle."""
     numbers = _numbers(seeds, first_seed)
-    changes = sources.Changes(samples=samples)
-    chosen: list[Source] = [
-        sources.setting_source(name, None, changes) for name in (_names(setting) if setting else ACCEPTANCE)
-    ]
+    chosen = _sources(setting, settings, trace, sources.Changes(samples=samples))
     if output is not None and output.suffix not in {".md", ".html"}:
         raise ConfigError(f"must end in .md or .html, is {output.name}", where="--output")
+    if output is not None and not output.parent.is_dir():
+        raise ConfigError("there is no such folder", where=str(output.parent))
     found = contest.bakeoff(
         chosen,
         _names(policy) if policy else (),
         numbers,
         processes=_cores(processes),
-        progress=_told,
+        progress=Countdown(),
         kept=None if keep is None else Kept(keep),
     )
     if output is not None:
@@ -129,6 +129,15 @@ def _source(setting: str | None, settings: Path | None, trace: Path | None, chan
     if trace is not None:
         return sources.trace_source(trace, changes)
     return sources.setting_source(setting or "", settings, changes)
+
+
+def _sources(setting: str | None, settings: Path | None, trace: Path | None, changes: sources.Changes) -> list[Source]:
+    if trace is not None:
+        if setting is not None or settings is not None:
+            raise ConfigError("is a workload of its own: it takes no --setting and no --settings", where="--trace")
+        return [sources.trace_source(trace, changes)]
+    names = _names(setting) if setting else list(read_settings(settings) if settings else ACCEPTANCE)
+    return [sources.setting_source(name, settings, changes) for name in names]
 
 
 def _environments(given: list[str] | None) -> tuple[tuple[EnvironmentId, int], ...]:
@@ -164,12 +173,3 @@ def _cores(processes: int | None) -> int:
     if processes is not None:
         _positive("--processes", processes)
     return processes or os.cpu_count() or 1
-
-
-def _told(done: int, total: int, what: str) -> None:
-    """Say how far it is, on one line of a terminal; elsewhere at every tenth."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r{done}/{total}  {what:<40.40}" + ("\n" if done == total else ""))
-        sys.stderr.flush()
-    elif done == total or done * 10 // total > (done - 1) * 10 // total:
-        note(f"{done}/{total}  {what}")

@@ -75,6 +75,27 @@ def test_a_bakeoff_is_a_page(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert json.loads(capsys.readouterr().out)["subject"] == "default"
 
 
+def test_a_bakeoff_plays_settings_and_trajectories_of_your_own(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text("[one]\nslots = 4\n[two]\nslots = 8\n", encoding="utf-8")
+    small = ("bakeoff", "--policy", "fifo,default", *SMALL, "--json")
+    assert run(*small, "--settings", str(file)) == 0
+    assert _settings(capsys) == ["one", "two"]
+    assert run(*small, "--settings", str(file), "--setting", "two") == 0
+    assert _settings(capsys) == ["two"]
+    journal = str(tmp_path / "run.headway")
+    assert run("simulate", "--setting", "E1", *SMALL, "--policy", "fifo", "--journal", journal) == 0
+    capsys.readouterr()
+    assert run(*small, "--trace", journal) == 0
+    assert _settings(capsys) == ["run"]
+
+
+def _settings(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return [one["result"]["setting"] for one in json.loads(capsys.readouterr().out)["contests"]]
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
@@ -88,6 +109,8 @@ def test_a_bakeoff_is_a_page(capsys: pytest.CaptureFixture[str], tmp_path: Path)
         (("simulate", "--setting", "E1", "--sweep", "slots"), "--sweep"),
         (("simulate", "--setting", "E1", "--env", "bash=0"), "--env"),
         (("simulate", "--trace", "/nonexistent.jsonl"), "/nonexistent.jsonl"),
+        (("bakeoff", "--trace", "x", "--setting", "E1"), "--trace: is a workload of its own"),
+        (("bakeoff", "-o", "/nonexistent/page.md"), "/nonexistent: there is no such folder"),
         (("bakeoff", "-o", "page.pdf"), "--output: must end in .md or .html"),
         (("fit", "/nonexistent.headway"), "there is no such journal"),
     ],

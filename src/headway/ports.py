@@ -9,6 +9,9 @@ from headway.core.commands import Command, GrantAction, StartTurn
 from headway.core.facts import EngineJoined, EngineSampled, Fact
 from headway.core.units import EngineId, EnvironmentId, Nanos, Tokens, TrajectoryId
 
+Headers = Sequence[tuple[str, str]]
+"""HTTP headers, in their order."""
+
 
 class Clock(Protocol):
     """The only source of time."""
@@ -22,20 +25,65 @@ class Clock(Protocol):
         ...
 
 
+class Relay(Protocol):
+    """Who takes an engine's answer byte by byte, as a gateway does for its caller.
+
+    One attempt at a turn either calls ``refused``, or ``whole``, or ``begun`` and then ``more`` for each piece; when it
+    fails in between, ``broke``.
+    """
+
+    @property
+    def prompt(self) -> Tokens:
+        """The prompt's length as far as is known, for engines that don't count it."""
+        ...
+
+    @property
+    def started(self) -> bool:
+        """Has the caller got a part of an answer? Then nothing may be tried again."""
+        ...
+
+    def refused(self, status: int, headers: Headers, body: bytes) -> None:
+        """The engine answered with an error, which it may be asked again after."""
+        ...
+
+    def whole(self, headers: Headers, body: bytes) -> None:
+        """The whole answer, not streamed."""
+        ...
+
+    def begun(self, headers: Headers) -> None:
+        """A streamed answer begins."""
+        ...
+
+    async def more(self, piece: bytes) -> None:
+        """A piece of it. Returns when there is room for the next."""
+        ...
+
+    def broke(self, cause: str) -> None:
+        """A streamed answer broke off."""
+        ...
+
+
 class TurnRequest(msgspec.Struct, frozen=True):
     """What a stream wants from an engine: an OpenAI request body without the fields that Headway owns.
 
-    ``route`` is the path under ``/v1`` (``chat/completions`` or ``completions``). ``body`` goes out as it is,
-    but for ``model`` where it is missing, ``priority`` where the engine knows it, and ``stream``.
+    ``route`` is the path under ``/v1`` (``chat/completions``, ``completions``, ``responses``). ``body`` goes out as it
+    is, but for ``model`` where it is missing, ``priority`` where the engine knows it, and ``stream``. Values may be
+    ``msgspec.Raw``: those bytes are not touched. With a ``relay`` the answer goes there as it is, ``stream`` stays as
+    the caller set it, and ``headers`` go along.
     """
 
     body: Mapping[str, Any]
     route: str = "chat/completions"
     timeout: float | None = None
+    headers: Headers = ()
+    relay: Relay | None = None
 
 
 class TurnAnswer(msgspec.Struct, frozen=True):
-    """An engine's answer: the decoded body as it came, and the facts in it. None: not reported."""
+    """An engine's answer: the decoded body as it came, and the facts in it. None: not reported.
+
+    ``body`` is empty where a relay took the answer.
+    """
 
     body: Mapping[str, Any]
     prompt_tokens: Tokens

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AbstractContextManager, AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,25 +17,25 @@ from headway.adapters.engines import connect
 from headway.adapters.engines.planned import Planned
 from headway.adapters.environments import InProcess
 from headway.batch.declared import Slots, Tuning, checked_limit, checked_slots, opening, submissions
+from headway.batch.memory import recorded
+from headway.batch.ports import closed, joined_all
 from headway.batch.results import Deliver, ResultStream
 from headway.batch.running import Run, Setup, Solve, Timeouts
 from headway.batch.sample import Result, Sample, checked
 from headway.batch.steering import obey
-from headway.batch.unrecorded import Unrecorded
 from headway.core.facts import EngineJoined, Fact, LimitChanged, Paused, Resumed
 from headway.core.machine import Machine
 from headway.core.policy import Retries
 from headway.core.progress import Progress
-from headway.core.restore import restore
 from headway.core.units import EnvironmentId, Nanos, TrajectoryId
 from headway.core.world import World
 from headway.drivers.live import Ports, Watch
-from headway.errors import ConfigError, EngineError, sole
+from headway.errors import ConfigError, sole
 from headway.hybrid.plan import Plan
 from headway.hybrid.residency import capacity_of
-from headway.journal import FileJournal, Header, open_new, open_resume, read, results
+from headway.journal import Header, results
 from headway.policies.presets import preset, with_seed
-from headway.ports import Engine, Environment, Journal
+from headway.ports import Engine, Journal
 from headway.version import __version__
 
 
@@ -154,12 +154,12 @@ class Batch:
         try:
             async with AsyncExitStack() as stack:
                 for engine in self._engines.values():
-                    stack.push_async_callback(_closed, engine)
+                    stack.push_async_callback(closed, engine)
                 for place in self._places.values():
-                    stack.push_async_callback(_closed, place)
-                joined = await self._join()
+                    stack.push_async_callback(closed, place)
+                joined = await joined_all(self._engines.values())
                 journal, world = stack.enter_context(self._journal())
-                stack.push_async_callback(_closed, journal)
+                stack.push_async_callback(closed, journal)
                 await self._go_on(solve, samples, deliver, joined, journal, world)
         except BaseExceptionGroup as group:
             raise sole(group) from group
@@ -200,25 +200,6 @@ class Batch:
             self.started.set()
             await self._run.execute()
 
-    async def _join(self) -> list[EngineJoined]:
-        joined: dict[str, EngineJoined] = {}
-        wrong: list[ConfigError] = []
-
-        async def ask(engine: Engine) -> None:
-            try:
-                joined[engine.id] = await engine.join(Nanos(0))
-            except ConfigError as error:
-                wrong.append(error)
-            except EngineError as error:
-                wrong.append(ConfigError(str(error), where=str(engine.id)))
-
-        async with anyio.create_task_group() as tasks:
-            for engine in self._engines.values():
-                tasks.start_soon(ask, engine)
-        if wrong:
-            raise wrong[0]
-        return [joined[name] for name in self._engines]
-
     def _allowed_failures(self, samples: int) -> int | None:
         budget = self._error_budget
         if budget is None:
@@ -227,24 +208,9 @@ class Batch:
 
     # -- the journal ----------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _journal(self) -> Iterator[tuple[Journal, World]]:
-        if self._path is None:
-            yield Unrecorded(), World()
-            return
-        if not (self._resume and self._path.exists()):
-            header = Header(self._settings, self._policies.name, self._source, {"headway": __version__})
-            with _shut(open_new(self._path, header)) as journal:
-                yield journal, World()
-            return
-        with _shut(open_resume(self._path)) as journal:
-            yield journal, restore(self._replayed())
-
-    def _replayed(self) -> Iterator[tuple[Fact, Sequence[Any]]]:
-        assert self._path is not None  # noqa: S101 - only called with a journal
-        for row in read(self._path).rows:
-            self.progress.apply(row.fact, row.commands)
-            yield row.fact, row.commands
+    def _journal(self) -> AbstractContextManager[tuple[Journal, World]]:
+        header = Header(self._settings, self._policies.name, self._source, {"headway": __version__})
+        return recorded(self._path, header, self.progress, resume=self._resume)
 
     def _check_known(self, world: World, ours: Mapping[TrajectoryId, Sample]) -> None:
         strangers = [name for name in (*world.trajectories, *world.failed) if name not in ours]
@@ -313,17 +279,3 @@ class Batch:
         if self._run is None:
             raise ConfigError("the batch is not running", hint="start it, or resume it")
         return self._run
-
-
-async def _closed(port: Engine | Environment | Journal) -> None:
-    with anyio.CancelScope(shield=True):
-        await port.close()
-
-
-@contextmanager
-def _shut(journal: FileJournal) -> Iterator[FileJournal]:
-    """Let go of the file, also when the batch never began."""
-    try:
-        yield journal
-    finally:
-        journal.shut()

@@ -9,8 +9,9 @@ import anyio
 import msgspec
 
 from headway.batch.budget import ServiceBudget
+from headway.batch.lengths import TokenGuess
 from headway.batch.sample import Result, Sample
-from headway.batch.trajectory import Surroundings, TokenGuess, Trajectory
+from headway.batch.trajectory import Surroundings, Trajectory
 from headway.core.commands import Admit, Command, Reject
 from headway.core.facts import Fact, TrajectoryAbandoned, TrajectoryFinished
 from headway.core.machine import Machine

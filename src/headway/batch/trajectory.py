@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from headway.batch.budget import ServiceBudget
+from headway.batch.lengths import PromptLength, TokenGuess
 from headway.core.units import MAIN, EnvironmentId, StreamId, Tokens, TrajectoryId
 from headway.drivers.live import Coordinator, occupy
 from headway.errors import ConfigError, SandboxError
@@ -17,28 +18,10 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class TokenGuess:
-    """Prompt lengths before an engine has counted them: bytes times a ratio that is learnt from its answers."""
-
-    counted: int = 0
-    measured: int = 0
-
-    def tokens(self, size: int) -> int:
-        """Tokens in ``size`` bytes of JSON; a quarter of them until something was counted."""
-        return size * self.counted // self.measured if self.measured else size // 4
-
-    def learn(self, size: int, tokens: int) -> None:
-        """An engine counted ``tokens`` in ``size`` bytes."""
-        self.measured += size
-        self.counted += tokens
-
-
-@dataclass(slots=True)
 class _StreamState:
+    length: PromptLength
     turns: int = 0
     busy: bool = False
-    size: int = 0
-    total: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +75,13 @@ class Trajectory:
         return await self._turn(StreamId(stream), {"prompt": prompt, **body}, "completions", timeout)
 
     async def _turn(self, stream: StreamId, body: dict[str, Any], route: str, timeout: float | None) -> TurnAnswer:
-        around, state = self._around, self._streams.setdefault(stream, _StreamState())
+        around, state = self._around, self._stream(stream)
         if state.busy:
             hint = "wait for it, or give parallel turns streams of their own: stream='...'"
             raise ConfigError(f"a turn of stream {stream!r} is under way", hint=hint)
         body = {**around.fields, **body}
         size = len(msgspec.json.encode(body))  # also: what can't be sent fails here, in the agent
-        prompt, limit = self._prompt(body, state, size), _most_output(body)
+        prompt, limit = _counted(body) or state.length.expected(size), _most_output(body)
         request = TurnRequest(body, route, timeout if timeout is not None else around.turn_timeout)
         turn, state.turns, state.busy = state.turns, state.turns + 1, True
         try:
@@ -108,17 +91,14 @@ class Trajectory:
                 )
         finally:
             state.busy = False
-        around.guess.learn(size, answer.prompt_tokens)
-        state.size, state.total = size, answer.prompt_tokens + answer.output_tokens
+        state.length.learn(size, answer.prompt_tokens, answer.output_tokens)
         return answer
 
-    def _prompt(self, body: Mapping[str, Any], state: _StreamState, size: int) -> Tokens:
-        """Tokens of a prompt: counted where it comes as tokens, else guessed from what it grew by."""
-        content = body.get("prompt")
-        if isinstance(content, list) and content and isinstance(content[0], int):
-            return Tokens(len(content))
-        guess = self._around.guess.tokens
-        return Tokens(guess(size - state.size) + state.total if size >= state.size else guess(size))
+    def _stream(self, name: StreamId) -> _StreamState:
+        state = self._streams.get(name)
+        if state is None:
+            state = self._streams[name] = _StreamState(PromptLength(self._around.guess))
+        return state
 
     @asynccontextmanager
     async def action(
@@ -171,6 +151,12 @@ class Trajectory:
             known = ", ".join(names) or "none"
             raise ConfigError("say which environment the action is for", hint=f"this batch has: {known}")
         return names[0]
+
+
+def _counted(body: Mapping[str, Any]) -> Tokens | None:
+    """Tokens of a prompt that comes as tokens."""
+    content = body.get("prompt")
+    return Tokens(len(content)) if isinstance(content, list) and content and isinstance(content[0], int) else None
 
 
 def _most_output(body: Mapping[str, Any]) -> Tokens | None:

@@ -155,7 +155,7 @@ async def test_results_wait_for_the_disk(path: Path) -> None:
 @pytest.mark.parametrize("room", [0, 3, 7, 9, 12])
 async def test_a_full_disk_stops_the_batch_in_one_line(path: Path, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
     journal = FailingJournal(room)
-    monkeypatch.setattr("headway.batch.batch.open_new", lambda path, header: journal)
+    monkeypatch.setattr("headway.batch.memory.open_new", lambda path, header: journal)
     delivered: list[str] = []
     with pytest.raises(JournalError) as caught:
         await collect(batch(path), Agent(), samples("a", "b"), delivered)

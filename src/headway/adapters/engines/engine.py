@@ -1,17 +1,22 @@
 """An OpenAI-compatible engine as ``headway.ports.Engine``: one URL, one model, one cache."""
 
+import asyncio
 import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import aiohttp
+import msgspec
+
 from headway.adapters.engines.dialect import Dialect, Geometry, Load
 from headway.adapters.engines.kinds import DIALECTS, recognise
+from headway.adapters.engines.relay import pass_on
 from headway.adapters.engines.wire import Wire
 from headway.core.commands import StartTurn
 from headway.core.facts import EngineJoined, EngineSampled
-from headway.core.units import EngineId, Nanos, Tokens
+from headway.core.units import EngineId, Nanos, Tokens, nanos
 from headway.errors import ConfigError, EngineError
-from headway.ports import TurnAnswer, TurnRequest
+from headway.ports import Relay, TurnAnswer, TurnRequest
 
 _RANK_LIMIT = 2**31 - 1
 
@@ -65,7 +70,10 @@ class OpenAIEngine:
     async def turn(self, start: StartTurn, request: TurnRequest) -> TurnAnswer:
         """Run one turn, not streamed. Cancelling closes the connection: the engine aborts. Raises: ``EngineError``."""
         dialect, model, geometry = await self._ready()
-        body = _body(request.body, model, start.rank * geometry.ranks if geometry.ranks else None)
+        rank = start.rank * geometry.ranks if geometry.ranks else None
+        if request.relay is not None:
+            return await self._relayed(request, request.relay, dialect, _stamped(request.body, model, rank))
+        body = _stamped({**request.body, "stream": False}, model, rank, without=("priority", "stream_options"))
         reply = await self.wire.post(f"/v1/{request.route}", body, limit=request.timeout)
         answer = _checked(self.wire.decode(reply.body, f"/v1/{request.route}"), self.id)
         usage = answer["usage"]
@@ -77,6 +85,33 @@ class OpenAIEngine:
             cached_tokens=dialect.cached(answer),
             engine_queue=dialect.queued(answer),
         )
+
+    async def _relayed(
+        self, request: TurnRequest, relay: Relay, dialect: Dialect, body: Mapping[str, Any]
+    ) -> TurnAnswer:
+        """Hand the answer on as it comes."""
+        if relay.started:
+            raise EngineError("a part of the answer was delivered, and then it broke off", kind="invalid")
+        path = f"/v1/{request.route}"
+        sent = msgspec.json.encode(body)
+        try:
+            async with self.wire.opened("POST", path, sent, limit=request.timeout, headers=request.headers) as opened:
+                response, began = opened
+                await self._accepted(response, relay, path)
+                counted = await pass_on(response, relay)
+                service = nanos(asyncio.get_running_loop().time() - began)
+        except BaseException as error:
+            if relay.started:
+                relay.broke(str(error) or "its engine is gone")
+            raise
+        cached, queued = dialect.cached(counted.said), dialect.queued(counted.said)
+        return TurnAnswer({}, counted.prompt, counted.output, service, cached, queued)
+
+    async def _accepted(self, response: aiohttp.ClientResponse, relay: Relay, path: str) -> None:
+        if not 200 <= response.status < 300:
+            said = await response.read()
+            relay.refused(response.status, tuple(response.headers.items()), said)
+            raise self.wire.refusal(response, said, path)
 
     async def sample(self, at: Nanos) -> EngineSampled | None:
         """Ask how busy it is. None where it does not say; ``EngineError`` only when it is dead or deaf."""
@@ -164,10 +199,12 @@ def _unusable(where: str, error: EngineError) -> ConfigError | EngineError:
             return error
 
 
-def _body(asked: Mapping[str, Any], model: str, priority: int | None) -> dict[str, Any]:
-    body = {k: v for k, v in asked.items() if k not in ("priority", "stream", "stream_options")}
+def _stamped(
+    asked: Mapping[str, Any], model: str, priority: int | None, *, without: Sequence[str] = ()
+) -> dict[str, Any]:
+    """A body with the fields that Headway owns."""
+    body = {k: v for k, v in asked.items() if k not in without}
     body.setdefault("model", model)
-    body["stream"] = False
     if priority is not None:
         body["priority"] = max(-_RANK_LIMIT, min(_RANK_LIMIT, priority))
     return body

@@ -4,7 +4,8 @@ import asyncio
 import io
 import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,10 +13,12 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
+from multidict import CIMultiDict
 
 from headway.core.facts import FailureKind
 from headway.core.units import Nanos, nanos
 from headway.errors import ConfigError, EngineError
+from headway.ports import Headers
 
 KEEPALIVE = 4.0
 """Seconds; below vLLM's 5, so that we let go of an idle connection before it does."""
@@ -133,49 +136,67 @@ class Wire:
         return self._session
 
     async def _call(self, method: str, path: str, data: bytes | None, limit: float | None) -> Reply:
+        async with self.opened(method, path, data, limit=limit) as (response, began):
+            body = await response.read()
+            if response.status != 200:
+                raise self.refusal(response, body, path)
+            return Reply(body, nanos(asyncio.get_running_loop().time() - began))
+
+    @asynccontextmanager
+    async def opened(
+        self, method: str, path: str, data: bytes | None, *, limit: float | None = None, headers: Headers = ()
+    ) -> AsyncIterator[tuple[aiohttp.ClientResponse, float]]:
+        """Send a request; yields the response, whatever its status, and the loop's time when it was sent.
+
+        Leaving the block early closes the connection. Raises: ``EngineError``, for reading in the block too. A pooled
+        connection that turns out closed before any byte came is replaced silently.
+        """
+        limit = limit or self._timeout
+        try:
+            response, began = await self._answered(method, path, data, limit, headers)
+            async with response:
+                yield response, began
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise self._named(error, path, limit) from error
+
+    async def _answered(
+        self, method: str, path: str, data: bytes | None, limit: float | None, headers: Headers
+    ) -> tuple[aiohttp.ClientResponse, float]:
+        """Send until an answer begins: again only where a kept connection was closed meanwhile."""
         left = _STALE_TRIES
         while True:
             left -= 1
-            seen = SimpleNamespace(reused=False, answered=False)
+            seen = SimpleNamespace(reused=False)
+            began = asyncio.get_running_loop().time()
             try:
-                return await self._once(method, path, data, limit, seen)
-            except aiohttp.ClientConnectorCertificateError as error:
-                raise EngineError(f"{self.base}: {_line(error.certificate_error)}", kind="auth") from error
-            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
-                if not left or not seen.reused or seen.answered:
-                    raise self._lost(error) from error
-            except TimeoutError as error:
-                if isinstance(error, aiohttp.ConnectionTimeoutError):
-                    raise self._lost(error) from error
-                raise EngineError(f"{self.base} gave no answer within {limit:g} s", kind="timeout") from error
-            except (aiohttp.ClientPayloadError, aiohttp.ClientConnectionError) as error:
-                raise self._lost(error) from error
-            except aiohttp.ClientError as error:
-                raise EngineError(f"{self.base}{path}: {_line(error)}", kind="error") from error
+                response = await self._open().request(
+                    method,
+                    self.base + path,
+                    data=None if data is None else io.BytesIO(data),
+                    headers=CIMultiDict(headers) if headers else None,
+                    timeout=aiohttp.ClientTimeout(total=limit, sock_connect=_CONNECT),
+                    trace_request_ctx=seen,
+                    allow_redirects=method == "GET",
+                )
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+                if not left or not seen.reused:
+                    raise
+            else:
+                return response, began
 
-    async def _once(
-        self, method: str, path: str, data: bytes | None, limit: float | None, seen: SimpleNamespace
-    ) -> Reply:
-        clock = asyncio.get_running_loop().time
-        began = clock()
-        async with self._open().request(
-            method,
-            self.base + path,
-            data=None if data is None else io.BytesIO(data),
-            timeout=aiohttp.ClientTimeout(total=limit, sock_connect=_CONNECT),
-            trace_request_ctx=seen,
-            allow_redirects=method == "GET",
-        ) as response:
-            seen.answered = True
-            body = await response.read()
-            if response.status != 200:
-                raise self._refusal(response, body, path)
-        return Reply(body, nanos(clock() - began))
+    def _named(self, error: Exception, path: str, limit: float | None) -> EngineError:
+        match error:
+            case aiohttp.ClientConnectorCertificateError():
+                return EngineError(f"{self.base}: {_line(error.certificate_error)}", kind="auth")
+            case TimeoutError() if not isinstance(error, aiohttp.ConnectionTimeoutError):
+                return EngineError(f"{self.base} gave no answer within {limit:g} s", kind="timeout")
+            case TimeoutError() | aiohttp.ClientPayloadError() | aiohttp.ClientConnectionError():
+                return EngineError(f"{self.base} is gone: {_line(error)}", kind="lost")
+            case _:
+                return EngineError(f"{self.base}{path}: {_line(error)}", kind="error")
 
-    def _lost(self, error: Exception) -> EngineError:
-        return EngineError(f"{self.base} is gone: {_line(error)}", kind="lost")
-
-    def _refusal(self, response: aiohttp.ClientResponse, body: bytes, path: str) -> EngineError:
+    def refusal(self, response: aiohttp.ClientResponse, body: bytes, path: str) -> EngineError:
+        """What an answer other than 200 means."""
         said = _said(body)
         message = f"{self.base}{path} answered {response.status}" + (f": {said}" if said else "")
         return EngineError(

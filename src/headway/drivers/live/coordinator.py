@@ -24,6 +24,7 @@ from headway.core.facts import (
     ActionFinished,
     ActionRequested,
     ActionWithdrawn,
+    EngineLost,
     Fact,
     TrajectoryAbandoned,
     TrajectoryFinished,
@@ -84,6 +85,9 @@ class Coordinator:
         self._acts: dict[tuple[TrajectoryId, int], AskedAction] = {}
         self._effects: dict[tuple[TrajectoryId, StreamId, int, int], anyio.CancelScope] = {}
         self._agents: dict[TrajectoryId, anyio.CancelScope] = {}
+        self._engines = dict(ports.engines)
+        self._watched: dict[EngineId, anyio.CancelScope] = {}
+        self._tasks: TaskGroup | None = None
         self._watch = watch
         self._watcher: Watcher | None = None
 
@@ -93,12 +97,33 @@ class Coordinator:
         async with self._inbox, self._outbox, anyio.create_task_group() as tasks:
             tasks.start_soon(self._own, tasks)
             if self._watch is not None:
-                engines, world = self._ports.engines, self.machine.world
-                self._watcher = Watcher(self._watch, engines, self._ports.clock, world, self.report)
-                for engine in engines.values():
-                    tasks.start_soon(self._watcher.follow, engine)
+                self._watcher = Watcher(self._watch, self._ports.clock, self.machine.world, self.report)
+                for engine in self._engines.values():
+                    self._follow(engine, tasks)
+            self._tasks = tasks
             yield self
+            self._tasks = None
             tasks.cancel_scope.cancel()
+
+    def attach(self, engine: Engine) -> None:
+        """Take another engine in while running; turns go there as soon as it has joined."""
+        if self._tasks is not None:
+            self._engines[engine.id] = engine
+            self._follow(engine, self._tasks)
+
+    def detach(self, engine: EngineId) -> Engine | None:
+        """Let an engine go while running: its turns move as if it were lost. Returns it, None if there is none."""
+        watched = self._watched.pop(engine, None)
+        if watched is not None:
+            watched.cancel()
+        if engine in self.machine.world.engines:
+            self.report(EngineLost(self._now(), engine, "it was taken away"))
+        return self._engines.pop(engine, None)
+
+    def _follow(self, engine: Engine, tasks: TaskGroup) -> None:
+        if self._watcher is not None:
+            scope = self._watched[engine.id] = anyio.CancelScope()
+            tasks.start_soon(_within, scope, self._watcher.follow, engine)
 
     def report(self, fact: Fact) -> None:
         """Put a fact into the inbox. Order of arrival is kept but for facts of one instant.
@@ -128,7 +153,7 @@ class Coordinator:
         service: Service | None = None,
     ) -> TurnAnswer:
         """Ask for a turn and wait for its answer. Raises: ``Rejected`` when it will never come."""
-        if not self._ports.engines:
+        if not self._engines:
             raise Rejected("this batch has no engine")
         key = (trajectory, stream, turn)
         waiter = self._turns[key] = AskedTurn(request, service)
@@ -319,9 +344,15 @@ class Coordinator:
         finally:
             waiter.service.stop()
 
+    def _engine(self, name: EngineId) -> Engine:
+        """Raises: ``EngineError`` for one that was taken away meanwhile."""
+        if name not in self._engines:
+            raise EngineError(f"{name} was taken away", kind="lost")
+        return self._engines[name]
+
     async def _ask(self, start: StartTurn, waiter: AskedTurn) -> TurnFinished | TurnFailed:
         try:
-            answer = await self._ports.engines[start.engine].turn(start, waiter.request)
+            answer = await self._engine(start.engine).turn(start, waiter.request)
         except EngineError as error:
             if error.kind == "lost" and self._watcher is not None:
                 self._watcher.suspect(start.engine)
@@ -337,6 +368,11 @@ class Coordinator:
             answer.cached_tokens,
             answer.engine_queue,
         )
+
+
+async def _within(scope: anyio.CancelScope, follow: Callable[[Engine], Awaitable[None]], engine: Engine) -> None:
+    with scope:
+        await follow(engine)
 
 
 def _turn(command: StartTurn | CancelTurn) -> tuple[TrajectoryId, StreamId, int, int]:

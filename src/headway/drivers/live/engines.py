@@ -1,6 +1,6 @@
 """Watching engines: what each says of itself, that it is gone, and that it is back."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import anyio
@@ -34,23 +34,24 @@ class Watcher:
     def __init__(
         self,
         watch: Watch,
-        engines: Mapping[EngineId, Engine],
         clock: Clock,
         world: World,
         report: Callable[[Fact], None],
     ) -> None:
         """``world`` is read only: which engines are taken to be alive."""
         self._watch, self._clock, self._world, self._report = watch, clock, world, report
-        self._suspicions = {name: anyio.Event() for name in engines}
+        self._suspicions: dict[EngineId, anyio.Event] = {}
         self._alive_at = clock.now()
 
     def suspect(self, engine: EngineId) -> None:
         """A turn says that this engine is gone: look at it now."""
-        self._suspicions[engine].set()
+        if engine in self._suspicions:
+            self._suspicions[engine].set()
 
     async def follow(self, engine: Engine) -> None:
         """Watch one engine for ever. Raises: ``NoEngineError``."""
         deaf = 0
+        self._suspicions[engine.id] = anyio.Event()
         while True:
             with anyio.move_on_after(self._watch.interval / SECOND):
                 await self._suspicions[engine.id].wait()

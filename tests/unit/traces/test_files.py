@@ -62,7 +62,7 @@ def test_counts_and_label_are_filled_in(tmp_path: Path) -> None:
 def test_without_durations_no_makespan(tmp_path: Path) -> None:
     file = tmp_path / "t.jsonl"
     files.write(file, HEADER, [trajectory("a", turn(actions=(RecordedAction(environment=BASH),)))])
-    with pytest.raises(ConfigError, match="1 of 1 actions have no duration.*--assume"):
+    with pytest.raises(ConfigError, match=r"1 of 1 actions have no duration.*--assume"):
         files.read(file)
     header, rows = files.read(file, untimed=True)
     assert len(list(rows)) == 1
@@ -159,7 +159,7 @@ def test_gzip_that_ends_too_early(tmp_path: Path) -> None:
     file = tmp_path / "t.jsonl.gz"
     files.write(file, HEADER, (trajectory(str(n), turn(prompt_ids=tuple(range(10)))) for n in range(20_000)))
     file.write_bytes(file.read_bytes()[:-100])
-    with pytest.raises(ConfigError, match="is damaged: .*make it again"):
+    with pytest.raises(ConfigError, match=r"is damaged: .*make it again"):
         list(files.read(file)[1])
 
 
@@ -176,7 +176,7 @@ def test_parquet_files_that_are_no_trace(tmp_path: Path) -> None:
         files.read(file)
     known = msgspec.json.encode(HEADER)
     pq.write_table(pa.table({"id": ["a"]}).replace_schema_metadata({"headway-trace": known}), file)
-    with pytest.raises(ConfigError, match="row 1: is no trajectory: .*`turns`"):
+    with pytest.raises(ConfigError, match=r"row 1: is no trajectory: .*`turns`"):
         list(files.read(file)[1])
 
 
@@ -187,7 +187,7 @@ def test_parquet_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="must end in .jsonl, .jsonl.gz, .parquet"):
+    with pytest.raises(ConfigError, match=r"must end in .jsonl, .jsonl.gz, .parquet"):
         files.write(tmp_path / "t.txt", HEADER, [])
     with pytest.raises(ConfigError, match="can't be written"):
         files.write(tmp_path / "no" / "t.jsonl", HEADER, [])

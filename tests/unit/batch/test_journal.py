@@ -179,14 +179,23 @@ async def test_a_disk_that_is_really_full(small_disk: Path) -> None:
     """What was acknowledged before is there afterwards, and with some room made the batch goes on."""
     path = small_disk / "run.headway"
     acknowledged: list[str] = []
+    first = anyio.Event()
 
     async def solve(sample: Sample, trajectory: Trajectory) -> str:
+        if sample.id != "s0":  # the disk fills up only after somebody was told of a result
+            await first.wait()
         async with trajectory.action():
             return "x" * 2_000
 
+    async def fill() -> None:
+        async with batch(path, concurrency=2).stream(solve, many) as stream:
+            async for result in stream:
+                acknowledged.append(result.id)
+                first.set()
+
     many = samples(*(f"s{n}" for n in range(60)))
     with pytest.raises(JournalError, match="free some space, then resume"):
-        await collect(batch(path, concurrency=2), solve, many, acknowledged)
+        await fill()
     assert 0 < len(acknowledged) < 60
     os.unlink(small_disk / "ballast")
     found = await batch(path, concurrency=2).run(solve, many)

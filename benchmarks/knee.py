@@ -1,11 +1,13 @@
 """The knee on real engines: live trajectories swept on one fixed workload, against the planned C* and ``auto``.
 
-``python benchmarks/knee.py [--live 6,10,14,16,18,20,24,28,36] [--repeats 5] [--engine URL --engine URL] [--out DIR]``
+``python benchmarks/knee.py [--live 6,10,14,...] [--repeats 5] [--engine URL --engine URL] [--out DIR] [--most N]``
 
 Two local replicas of the 80M hybrid model are started with a cache of 160 blocks each, unless engines are given. One
 run is recorded first: the workload and the time model of the plan come from it, the geometry from the live engine. Then
 every repeat plays all limits, and ``auto``, in an order of its own. The sweep (``static-N``) has no residency control;
 ``auto`` has the plan. Runs have equal prompts but for their first token, so that none lives off another's cache.
+
+Runs are kept in DIR: an interrupted sweep goes on where it stopped (settings and engines must then be the same).
 
 Throughput is turns per second from the start until 90% of the turns are done, so that the tail of a fixed batch does
 not count. The knee is the largest limit whose mean throughput is within 5% of the best mean. Prints a table, writes
@@ -13,11 +15,10 @@ not count. The knee is the largest limit whose mean throughput is within 5% of t
 """
 
 import argparse
-import itertools
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from statistics import fmean
@@ -41,6 +42,9 @@ from headway.hybrid.vllm import Vllm
 MODEL = "small-qwen3-next"
 BLOCKS = 160
 AUTO = "auto"
+MARK = 300
+"""First token of the recorded run's prompts; later runs count on."""
+
 NEAR = 0.05
 
 
@@ -79,18 +83,19 @@ class Row:
 
 
 def workload(chains: int, action: float, seed: int) -> list[list[Turn]]:
-    """Chains of 4 to 7 turns: about 2,000 tokens first, then 150 to 350 a turn, 24 of output.
+    """Chains of 4 to 8 turns: about 2,000 tokens first, then 100 to 200 a turn, 4 of output.
 
-    Actions are exponential and long against a turn's service, or inference would saturate before memory runs out.
+    Computing a lost history again costs several times what a turn costs otherwise, so that losing it shows. Actions are
+    exponential, and long enough that memory runs out before inference saturates.
     """
     dice = Random(seed)
     found = []
     for _ in range(chains):
-        turns = dice.randint(4, 7)
-        sizes = [dice.randint(1700, 2300), *(dice.randint(150, 350) for _ in range(turns - 1))]
+        turns = dice.randint(4, 8)
+        sizes = [dice.randint(1800, 2200), *(dice.randint(100, 200) for _ in range(turns - 1))]
         actions = [min(4 * action, dice.expovariate(1 / action)) for _ in sizes]
         ids = [[dice.randrange(300, 8000) for _ in range(size)] for size in sizes]
-        found.append([Turn(new, 24, action) for new, action in zip(ids, actions, strict=True)])
+        found.append([Turn(new, 4, action) for new, action in zip(ids, actions, strict=True)])
     return found
 
 
@@ -245,29 +250,41 @@ def svg(found: Sequence[Row], reference: int | None) -> str:
     return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *marks, "</svg>", ""])
 
 
-def measure(urls: Sequence[str], asked: argparse.Namespace, folder: Path) -> tuple[Plan, list[Run]]:
-    """Record, plan, sweep."""
-    serial = itertools.count(300)
+def measure(urls: Sequence[str], asked: argparse.Namespace) -> tuple[Plan, list[Run]]:
+    """Record, plan, sweep; what earlier calls kept in ``--out`` is not done again."""
     chains = workload(asked.chains, asked.action, asked.seed)
-    first = folder / "recorded.headway"
-    limit = asked.record or sorted(asked.live)[min(1, len(asked.live) - 1)]
-    run = anyio.run(play, urls, chains, str(limit), next(serial), first, None)
-    note(f"recorded at {limit} live: {run.makespan:.1f} s, hit rate {run.hit_rate:.2f}")
+    first, kept = asked.out / "recorded.headway", asked.out / "runs.jsonl"
+    if not first.exists():
+        limit = asked.record or sorted(asked.live)[min(1, len(asked.live) - 1)]
+        half = asked.out / "unfinished.headway"
+        half.unlink(missing_ok=True)
+        run = anyio.run(play, urls, chains, str(limit), MARK, half, None)
+        half.rename(first)
+        note(f"recorded at {limit} live: {run.makespan:.1f} s, hit rate {run.hit_rate:.2f}")
     made = anyio.run(planned, urls, first)
+    runs = [msgspec.json.decode(line, type=Run) for line in kept.read_bytes().splitlines()] if kept.exists() else []
     print(render(made), flush=True)
-    runs = []
-    for repeat in range(asked.repeats):
-        order = [*map(str, asked.live), AUTO]
-        Random(repeat).shuffle(order)
-        for live in order:
-            file = folder / f"{live}-{repeat}.headway"
-            run = anyio.run(play, urls, chains, live, next(serial), file, made)
-            runs.append(Run(**{**asdict(run), "repeat": repeat}))
-            note(
-                f"repeat {repeat + 1}, {live} live: {run.makespan:.1f} s, {run.throughput:.2f} turns/s,"
-                f" hit rate {run.hit_rate:.2f}, {run.preemptions} preemptions"
-            )
+    done = {(run.live, run.repeat) for run in runs}
+    left = [(mark, *which) for mark, which in enumerate(order(asked), MARK + 1) if which not in done]
+    for mark, live, repeat in left[: asked.most]:
+        with tempfile.TemporaryDirectory() as folder:
+            run = anyio.run(play, urls, chains, live, mark, Path(folder) / "run.headway", made)
+        runs.append(replace(run, repeat=repeat))
+        with kept.open("ab") as lines:
+            lines.write(msgspec.json.encode(runs[-1]) + b"\n")
+        note(
+            f"repeat {repeat + 1}, {live} live: {run.makespan:.1f} s, {run.throughput:.2f} turns/s,"
+            f" hit rate {run.hit_rate:.2f}, {run.preemptions} preemptions"
+        )
     return made, runs
+
+
+def order(asked: argparse.Namespace) -> Iterator[tuple[str, int]]:
+    """All limits and ``auto``, once a repeat, in an order of its own."""
+    for repeat in range(asked.repeats):
+        limits = [*map(str, asked.live), AUTO]
+        Random(repeat).shuffle(limits)
+        yield from ((live, repeat) for live in limits)
 
 
 def note(line: str) -> None:
@@ -287,22 +304,24 @@ def main() -> None:
         "--record", type=int, help="limit of the recorded run the plan is made from (the second smallest)"
     )
     parser.add_argument("--engine", action="append", help="engines of the same model and cache, in place of local ones")
-    parser.add_argument("--out", type=Path, default=Path())
+    parser.add_argument("--most", type=int, help="runs to do in this call; the next call goes on")
+    parser.add_argument("--out", type=Path, default=Path("knee"), help="folder for what was measured")
     asked = parser.parse_args()
     before = replicas.listed()
     mine = [] if asked.engine else replicas.up(2, MODEL, ("--num-gpu-blocks-override", str(BLOCKS)), announce=note)
+    asked.out.mkdir(parents=True, exist_ok=True)
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            made, runs = measure(asked.engine or [replica.url for replica in mine], asked, Path(folder))
+        made, runs = measure(asked.engine or [replica.url for replica in mine], asked)
     finally:
         replicas.down([replica for replica in mine if replica not in before])
     found = rows(runs)
+    if not found:
+        return
     engines = len(asked.engine or mine)
     reference = None if made.reference_concurrency is None else made.reference_concurrency * engines
     said = verdicts(found, reference)
     print(table(found))
     print("\n".join(f"{name}: {value}" for name, value in said.items()))
-    asked.out.mkdir(parents=True, exist_ok=True)
     (asked.out / "knee.svg").write_text(svg(found, reference), "utf-8")
     values = {"verdicts": said, "rows": found, "runs": runs, "plan": made, "settings": vars(asked)}
     (asked.out / "knee.json").write_bytes(msgspec.json.format(msgspec.json.encode(values, enc_hook=str), indent=2))

@@ -6,9 +6,10 @@ for any engine at all while none is alive. After a fact only the queues that it 
 
 from headway.core.commands import Admit, Command, Reject
 from headway.core.policy import Policies
+from headway.core.queues import Index, WaitingQueue
 from headway.core.slots import Slots
 from headway.core.turns import Turns
-from headway.core.waiting import Item, Waiting
+from headway.core.waiting import Item, Queue, Waiting
 from headway.core.world import EngineState, EnvironmentState, Trajectory, World
 
 
@@ -22,8 +23,8 @@ class Dispatch:
         self._waiting = Waiting(world, policies)
         self.turns = Turns(self._waiting)
         self.slots = Slots(self._waiting)
-        self._pending = self._waiting.queue()
-        self._waiting.retire(self._pending)  # it has an order of its own
+        self._groups: Index[Item] = {}
+        self._pending: Queue = WaitingQueue(policies.overtakes, self._waiting.arrivals, self._groups)
         self._refused = (0, 0)
         for trajectory in sorted(world.trajectories.values(), key=lambda t: (t.index, t.id)):
             self._wait(trajectory)
@@ -51,7 +52,7 @@ class Dispatch:
 
     def _reorder(self, trajectory: Trajectory) -> None:
         if self._pending.size:
-            self._waiting.moved(self._policies.order, trajectory, (self._pending,))
+            self._waiting.moved(self._policies.order, trajectory, (self._pending,), self._groups)
 
     # -- samples --------------------------------------------------------------------------------------------
 

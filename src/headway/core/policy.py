@@ -1,6 +1,6 @@
 """The questions that the machine asks, as Protocols. Policies answer with values and change nothing."""
 
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Container, Hashable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -28,9 +28,12 @@ class Priority(Protocol):
         """The score of the whole bucket that this trajectory belongs to."""
         ...
 
-    def moved(self, trajectory: Trajectory, world: World) -> Collection[tuple[Hashable, float]] | None:
+    def moved(
+        self, trajectory: Trajectory, world: World, waiting: Container[Hashable]
+    ) -> Collection[tuple[Hashable, float]] | None:
         """Buckets whose offset this trajectory's progress moved, with the new one; None: perhaps all of them.
 
+        ``waiting`` holds the buckets that somebody waits in; of the others nobody needs to hear.
         All of them is allowed a bounded number of times per batch, a bucket or two at other times.
         """
         ...

@@ -67,10 +67,14 @@ class WaitingQueue(Generic[T]):
     ``size`` entries wait; ``departures`` counts those that left or passed all others, ``moves`` changes of an offset.
     """
 
-    __slots__ = ("_arrivals", "_buckets", "_heap", "_listings", "_order", "_overtakes", "departures", "moves", "size")
+    __slots__ = (
+        *("_arrivals", "_buckets", "_heap", "_index", "_listings", "_order", "_overtakes"),
+        *("departures", "moves", "size"),
+    )
 
-    def __init__(self, overtakes: int, arrivals: Iterator[int]) -> None:
-        """``arrivals`` numbers the entries; queues that share it can compare the age of theirs."""
+    def __init__(self, overtakes: int, arrivals: Iterator[int], index: "Index[T]") -> None:
+        """``arrivals`` numbers the entries; queues that share it can compare the age of theirs. ``index`` is kept."""
+        self._index = index
         self.departures = 0
         self.moves = 0
         self._overtakes = overtakes
@@ -94,6 +98,7 @@ class WaitingQueue(Generic[T]):
         home = self._buckets.get(bucket)
         if home is None:
             home = self._buckets[bucket] = _Bucket(bucket, offset)
+            self._index.setdefault(bucket, []).append(self)
         arrival = next(self._arrivals)
         ticket = Ticket(item, member, arrival, home, self.departures + self.size + self._overtakes)
         self.size += 1
@@ -128,12 +133,19 @@ class WaitingQueue(Generic[T]):
         bucket.size -= 1
         if not bucket.size:
             bucket.listing = None
-            del self._buckets[bucket.name]
+            self._forget(bucket.name)
         elif len(bucket.heap) > _SLACK + 2 * bucket.size:
             bucket.sweep()
         order = self._order
         while order and not order[0].waiting:
             order.popleft()
+
+    def _forget(self, bucket: Hashable) -> None:
+        del self._buckets[bucket]
+        queues = self._index[bucket]
+        queues.remove(self)
+        if not queues:
+            del self._index[bucket]
 
     def passed(self) -> None:
         """Somebody from another queue was served though the first one here could have been."""
@@ -205,3 +217,7 @@ class WaitingQueue(Generic[T]):
         self._listings += 1
         bucket.listing = (score, arrival, self._listings, bucket)
         heappush(self._heap, bucket.listing)
+
+
+Index = dict[Hashable, list[WaitingQueue[T]]]
+"""Which of some queues members of a bucket wait in."""

@@ -5,7 +5,7 @@ from itertools import count
 
 from headway.core.commands import Command, WakeAt
 from headway.core.policy import Policies, Priority
-from headway.core.queues import Ticket, WaitingQueue
+from headway.core.queues import Index, Ticket, WaitingQueue
 from headway.core.units import Nanos
 from headway.core.world import Action, Stream, Trajectory, World
 
@@ -24,12 +24,13 @@ class Waiting:
         self.commands: list[Command] = []
         self.arrivals = count()
         self._queues: list[Queue] = []
+        self._index: Index[Item] = {}
         self._tickets: dict[Item, tuple[Queue, Ticket[Item]]] = {}
         self._wakes: set[int] = set()
 
     def queue(self) -> Queue:
         """A new queue; its buckets move with their groups until it is retired."""
-        queue: Queue = WaitingQueue(self.policies.overtakes, self.arrivals)
+        queue: Queue = WaitingQueue(self.policies.overtakes, self.arrivals, self._index)
         self._queues.append(queue)
         return queue
 
@@ -67,19 +68,18 @@ class Waiting:
 
     def progressed(self, trajectory: Trajectory) -> None:
         """A trajectory went on or ended: buckets may move in the queues of turns and actions."""
-        self.moved(self._priority, trajectory, self._queues)
+        self.moved(self._priority, trajectory, self._queues, self._index)
 
-    def moved(self, priority: Priority, trajectory: Trajectory, queues: Iterable[Queue]) -> None:
-        """Move the buckets that are kept in an order."""
-        changes = priority.moved(trajectory, self.world)
+    def moved(self, priority: Priority, trajectory: Trajectory, queues: Iterable[Queue], index: Index[Item]) -> None:
+        """Move the buckets of some queues, which ``index`` tells of, that are kept in an order."""
+        changes = priority.moved(trajectory, self.world, index)
         if changes is None:
             for queue in queues:
                 queue.rekey_all(lambda item: priority.offset(_trajectory(item), self.world))
             return
-        for queue in queues:
-            if queue.size:
-                for bucket, offset in changes:
-                    queue.rekey(bucket, offset)
+        for bucket, offset in changes:
+            for queue in index.get(bucket, ()):
+                queue.rekey(bucket, offset)
 
     def wake_at(self, at: int) -> None:
         """Ask for a timer, once."""

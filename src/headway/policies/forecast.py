@@ -6,6 +6,7 @@ the service times of the group, drawn towards the batch's mean while they are fe
 """
 
 from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import cache
 from math import log
 
@@ -42,7 +43,7 @@ class Forecast(Observer):
         self.horizon = 0.0
         self._lengths = Lengths()
         self._seen: dict[Hashable, Logs] = {}
-        self._weights: dict[Hashable, list[float]] = {}
+        self._beliefs: dict[Hashable, _Belief] = {}
         self._stages: dict[Hashable, dict[int, int]] = {}
         self._known: dict[TrajectoryId, tuple[bool, int]] = {}
         self._singles: dict[tuple[bool, int], int] = {}
@@ -126,7 +127,7 @@ class Forecast(Observer):
         if seen is None:
             seen = [0.0] * CELLS
         self._seen[whose] = [a + times * b for a, b in zip(seen, logs, strict=True)]
-        self._weights.pop(whose, None)
+        self._beliefs.pop(whose, None)
 
     # -- answers ----------------------------------------------------------------------------------------------
 
@@ -134,7 +135,7 @@ class Forecast(Observer):
         self.lessons += 1
         self._learnt = self._ended
         self._lengths.learn(self._evidence())
-        self._weights.clear()
+        self._beliefs.clear()
 
     def _evidence(self) -> Iterator[tuple[Logs, float]]:
         for seen in self._seen.values():
@@ -152,12 +153,11 @@ class Forecast(Observer):
 
         A little of its whole rest is added, so that among those who surely won't the longest still goes first.
         """
-        rest = self.actions(whose, n)
+        belief = self._belief(whose, n)
         if not self.horizon:
-            return rest * cost
-        weights = self._weights[n if whose is None else whose]
+            return belief.rest(n) * cost
         most = min(_FURTHEST, round(self.horizon / cost))
-        return (expected_excess(weights, n, most) + _SHARE * rest) * cost
+        return (belief.excess(n, most) + _SHARE * belief.rest(n)) * cost
 
     def _look_ahead(self, world: World) -> None:
         """The horizon: when all slots would have done all that is left, if they were always busy."""
@@ -170,12 +170,38 @@ class Forecast(Observer):
 
     def actions(self, whose: Hashable, n: int) -> float:
         """Actions that a member which has completed ``n`` still has to take, the one it asks for included."""
+        return self._belief(whose, n).rest(n)
+
+    def _belief(self, whose: Hashable, n: int) -> "_Belief":
         key = n if whose is None else whose
-        weights = self._weights.get(key)
-        if weights is None:
+        belief = self._beliefs.get(key)
+        if belief is None:
             seen = beyond(n) if whose is None else self._seen.get(whose, beyond(0))
-            weights = self._weights[key] = self._lengths.weights(seen)
-        return expected(weights, n)
+            belief = self._beliefs[key] = _Belief(self._lengths.weights(seen))
+        return belief
+
+
+@dataclass(slots=True)
+class _Belief:
+    """How likely each cell is for a subject, and what was asked of that already."""
+
+    weights: list[float]
+    rests: dict[int, float] = field(default_factory=dict[int, float])
+    excesses: dict[tuple[int, int], float] = field(default_factory=dict[tuple[int, int], float])
+
+    def rest(self, n: int) -> float:
+        """Actions still to take after ``n``."""
+        found = self.rests.get(n)
+        if found is None:
+            found = self.rests[n] = expected(self.weights, n)
+        return found
+
+    def excess(self, n: int, most: int) -> float:
+        """Actions still to take beyond the next ``most`` after ``n``."""
+        found = self.excesses.get((n, most))
+        if found is None:
+            found = self.excesses[n, most] = expected_excess(self.weights, n, most)
+        return found
 
 
 def subject(trajectory: Trajectory) -> Hashable:

@@ -7,7 +7,7 @@ index is n + 2 times that; without a group it is n + (n + k m0) / k, which order
 the hazard guard says that hazards rise, first come is first served.
 """
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Container, Hashable
 
 from headway.core.policy import Priority
 from headway.core.world import Trajectory, World
@@ -45,7 +45,9 @@ class LongestGroupFirst(Priority):
         group = trajectory.group
         return -2 * (group.actions + K * prior) / (group.finished + K)
 
-    def moved(self, trajectory: Trajectory, world: World) -> Collection[tuple[Hashable, float]] | None:
+    def moved(
+        self, trajectory: Trajectory, world: World, waiting: Container[Hashable]
+    ) -> Collection[tuple[Hashable, float]] | None:
         """Its group; everybody when the verdict changed, or the batch's mean after another N/32 ends."""
         if self._flips != self._guard.flips:
             self._flips = self._guard.flips
@@ -54,7 +56,8 @@ class LongestGroupFirst(Priority):
         lesson = max(1, (len(world.trajectories) + ended) // _REKEYS)
         if trajectory.id in world.done and ended % lesson == 0:
             return None
-        return [(self.bucket(trajectory), self.offset(trajectory, world))]
+        bucket = self.bucket(trajectory)
+        return [(bucket, self.offset(trajectory, world))] if bucket in waiting else ()
 
 
 def batch_mean(world: World) -> float:

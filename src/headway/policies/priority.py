@@ -1,6 +1,8 @@
 """Who goes first where slots, or an engine's places, are scarce. One signal for actions and for turns."""
 
-from collections.abc import Collection, Hashable
+# ruff: noqa: ARG002 - the protocol's signatures
+
+from collections.abc import Collection, Container, Hashable
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -13,15 +15,17 @@ from headway.core.world import Trajectory, World
 class _OneBucket(Priority):
     """Entries keep the place that they had when they started to wait."""
 
-    def bucket(self, trajectory: Trajectory) -> Hashable:  # noqa: ARG002 - the protocol's signature
+    def bucket(self, trajectory: Trajectory) -> Hashable:
         """Everybody in one bucket."""
         return None
 
-    def offset(self, trajectory: Trajectory, world: World) -> float:  # noqa: ARG002 - the protocol's signature
+    def offset(self, trajectory: Trajectory, world: World) -> float:
         """The one bucket stays where it is."""
         return 0.0
 
-    def moved(self, trajectory: Trajectory, world: World) -> Collection[tuple[Hashable, float]]:  # noqa: ARG002
+    def moved(
+        self, trajectory: Trajectory, world: World, waiting: Container[Hashable]
+    ) -> Collection[tuple[Hashable, float]]:
         """Nothing moves."""
         return ()
 
@@ -30,7 +34,7 @@ class _OneBucket(Priority):
 class Fifo(_OneBucket):
     """First come, first served."""
 
-    def member(self, trajectory: Trajectory) -> float:  # noqa: ARG002 - the protocol's signature
+    def member(self, trajectory: Trajectory) -> float:
         """Equal for all: arrival decides."""
         return 0.0
 

@@ -8,7 +8,7 @@ where lengths level off it falls, so no guard is needed against lengths on which
 round.
 """
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Container, Hashable
 
 from headway.core.policy import Priority
 from headway.core.world import Trajectory, World
@@ -38,8 +38,10 @@ class LongestRemainingFirst(Priority):
         cost = pace(trajectory.group, world)
         return -self._forecast.urgency(subject(trajectory), stage(trajectory.completed), cost)
 
-    def moved(self, trajectory: Trajectory, world: World) -> Collection[tuple[Hashable, float]] | None:
-        """All stages of its group; everybody after a lesson."""
+    def moved(
+        self, trajectory: Trajectory, world: World, waiting: Container[Hashable]
+    ) -> Collection[tuple[Hashable, float]] | None:
+        """All stages of its group at which somebody waits; everybody after a lesson."""
         forecast = self._forecast
         if self._lessons != forecast.lessons:
             self._lessons = forecast.lessons
@@ -48,7 +50,8 @@ class LongestRemainingFirst(Priority):
         if whose is None:
             return ()
         cost = pace(trajectory.group, world)
-        return [((whose, at), -forecast.urgency(whose, at, cost)) for at in forecast.stages(whose)]
+        buckets = [((whose, at), at) for at in forecast.stages(whose)]
+        return [(bucket, -forecast.urgency(whose, at, cost)) for bucket, at in buckets if bucket in waiting]
 
 
 class ProbeThenLongest(Priority):
@@ -73,9 +76,12 @@ class ProbeThenLongest(Priority):
             return _PROBE
         return -self._forecast.actions(subject(trajectory), 0) * pace(group, world)
 
-    def moved(self, trajectory: Trajectory, world: World) -> Collection[tuple[Hashable, float]] | None:
+    def moved(
+        self, trajectory: Trajectory, world: World, waiting: Container[Hashable]
+    ) -> Collection[tuple[Hashable, float]] | None:
         """Its group; everybody after a lesson."""
         if self._lessons != self._forecast.lessons:
             self._lessons = self._forecast.lessons
             return None
-        return [(subject(trajectory), self.offset(trajectory, world))]
+        bucket = subject(trajectory)
+        return [(bucket, self.offset(trajectory, world))] if bucket in waiting else ()

@@ -48,7 +48,8 @@ leaves = st.tuples(st.sampled_from(["serve", "withdraw", "passed"]), st.just(Non
 @given(st.lists(st.one_of(pushes, moves, leaves), max_size=120), st.integers(0, 4))
 @settings(max_examples=300, deadline=None)
 def test_it_serves_in_the_order_of_the_naive_queue(steps, overtakes):
-    queue, naive = WaitingQueue(overtakes, count()), NaiveQueue(overtakes)
+    index = {}
+    queue, naive = WaitingQueue(overtakes, count(), index), NaiveQueue(overtakes)
     for serial, (what, bucket, offset, number) in enumerate(steps):
         if what == "push":
             ticket = queue.push(serial, bucket, float(offset), float(number))
@@ -71,13 +72,14 @@ def test_it_serves_in_the_order_of_the_naive_queue(steps, overtakes):
         assert queue.due() is (None if naive.due() is None else naive.due().ticket)
         assert len(queue) == len(naive.entries)
         assert list(queue.best(5)) == [entry.ticket for entry in naive.order()[:5]]
+        assert index == {entry.bucket: [queue] for entry in naive.entries}
         assert list(queue) == [entry.ticket.item for entry in sorted(naive.entries, key=lambda e: e.arrival)]
 
 
 @given(st.lists(st.integers(0, 50), max_size=200), st.integers(0, 10))
 @settings(deadline=None)
 def test_nobody_is_passed_by_more_later_arrivals_than_allowed(scores, overtakes):
-    queue, waiting, passed = WaitingQueue(overtakes, count()), [], {}
+    queue, waiting, passed = WaitingQueue(overtakes, count(), {}), [], {}
     for score in scores:
         ticket = queue.push(score, None, 0.0, float(score))
         waiting.append(ticket)
@@ -98,7 +100,7 @@ def _serve(queue, waiting, passed):
 
 
 def test_those_who_left_from_the_middle_do_not_pile_up():
-    queue = WaitingQueue(10**9, count())
+    queue = WaitingQueue(10**9, count(), {})
     queue.push("first", None, 0.0, 0.0)
     for _ in range(5000):
         queue.remove(queue.push("worse", None, 0.0, 1.0))
@@ -106,8 +108,19 @@ def test_those_who_left_from_the_middle_do_not_pile_up():
     assert queue.first().item == "first"
 
 
+def test_an_index_tells_which_queues_a_bucket_waits_in():
+    index = {}
+    one, other = WaitingQueue(1, count(), index), WaitingQueue(1, count(), index)
+    first, second = one.push("a", "g", 0.0, 0.0), other.push("b", "g", 0.0, 0.0)
+    assert index == {"g": [one, other]}
+    one.remove(first)
+    assert index == {"g": [other]}
+    other.remove(second)
+    assert index == {}
+
+
 def test_moves_of_a_bucket_do_not_pile_up():
-    queue = WaitingQueue(10**9, count())
+    queue = WaitingQueue(10**9, count(), {})
     queue.push("a", "g", 0.0, 0.0)
     for offset in range(5000):
         queue.rekey("g", -float(offset))

@@ -130,7 +130,7 @@ def test_stages_are_exact_at_first_then_coarser_and_few():
     assert all(0.85 * n <= stage(n) <= n for n in range(1, 1000))
 
 
-def test_only_stages_where_somebody_is_are_moved(told):
+def test_only_stages_where_somebody_waits_are_moved(told):
     batch, forecast = told()
     batch.sample("a", group="g")
     batch.sample("b", group="g")
@@ -143,8 +143,9 @@ def test_only_stages_where_somebody_is_are_moved(told):
     batch.finish("b")
     assert sorted(forecast.stages(key)) == [0, 4]
     order = LongestRemainingFirst(forecast)
-    moved = dict(order.moved(batch.world.trajectories["a"], batch.world))
-    assert set(moved) == {(key, 0), (key, 4)}
+    a, waiting = batch.world.trajectories["a"], {(key, 0), (key, 3), (key, 4)}
+    assert set(dict(order.moved(a, batch.world, waiting))) == {(key, 0), (key, 4)}
+    assert set(dict(order.moved(a, batch.world, {(key, 4)}))) == {(key, 4)}
 
 
 def test_whoever_may_outlast_the_batch_is_urgent_others_hardly(told):

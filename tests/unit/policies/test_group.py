@@ -53,13 +53,15 @@ def test_everybody_moves_when_the_mean_is_learnt_or_the_verdict_changes(tried, g
         tried.sample(name, group="a")
     a1 = tried.world.trajectories["a1"]
     order = LongestGroupFirst(guard)
-    assert order.moved(a1, tried.world) == [(order.bucket(a1), order.offset(a1, tried.world))]
+    waiting = {order.bucket(a1)}
+    assert order.moved(a1, tried.world, waiting) == [(order.bucket(a1), order.offset(a1, tried.world))]
+    assert order.moved(a1, tried.world, set()) == (), "nobody of it waits"
     tried.finish("a1")
-    assert order.moved(a1, tried.world) is None
+    assert order.moved(a1, tried.world, waiting) is None
     guard.flips += 1
     a2 = tried.world.trajectories["a2"]
-    assert order.moved(a2, tried.world) is None
-    assert order.moved(a2, tried.world) is not None
+    assert order.moved(a2, tried.world, waiting) is None
+    assert order.moved(a2, tried.world, waiting) is not None
 
 
 def test_while_hazards_rise_first_come_is_first_served(tried, guard):

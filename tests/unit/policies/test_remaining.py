@@ -68,11 +68,13 @@ def test_everybody_moves_after_a_lesson_and_nobody_without_a_subject(batch):
     a, s = tried.world.trajectories["a"], tried.world.trajectories["s"]
     for kind in (LongestRemainingFirst, ProbeThenLongest):
         order = kind(forecast)
-        assert order.moved(a, tried.world) is not None
+        waiting = {order.bucket(a)}
+        assert order.moved(a, tried.world, waiting) is not None
         forecast._learn()
-        assert order.moved(a, tried.world) is None
-        assert order.moved(a, tried.world) is not None
+        assert order.moved(a, tried.world, waiting) is None
+        assert order.moved(a, tried.world, waiting) is not None
+        assert list(order.moved(a, tried.world, set())) == [], "nobody of it waits"
         assert order.member(a) == 0.0
-    assert LongestRemainingFirst(forecast).moved(s, tried.world) == ()
+    assert LongestRemainingFirst(forecast).moved(s, tried.world, {None}) == ()
     probe = ProbeThenLongest(forecast)
     assert probe.bucket(a) != probe.bucket(s)

@@ -57,32 +57,37 @@ class Scene(msgspec.Struct, frozen=True):
     recomputed: float
 
     def response(self, running: float) -> float:
-        """Seconds in inference per turn, with so many trajectories in inference.
+        """Seconds in inference of a turn that shares the engine with as many others as make up ``running``.
 
-        Prompts are computed one after another, beside the decoding of the others: a turn takes its own time,
-        or as long as the prompts of all the others, whichever is longer.
+        Decode steps are shared by all; prompts are computed one after another and hold the decoding up meanwhile.
         """
         work = self.workload
         new = work.new_tokens + self.recomputed * work.later_turns
         cached = max(0.0, work.context.mean - work.output.mean - new)
         prefill = self.timing.prefill(new, cached)
-        alone = work.output.mean * self.timing.step(running, work.context.mean) + prefill
-        return max(alone, running * prefill, _LEAST)
+        return max(running * prefill + work.output.mean * self.timing.step(running, work.context.mean), _LEAST)
 
     def loop(self, live: int) -> Loop:
-        """Solve N = C·R(N)/(Z+R(N)) by bisection; R grows with N, so there is one solution."""
+        """Solve N = C·R/(Z+R) by bisection, R being the response beside the N·(C-1)/C others that a turn meets.
+
+        Mean-value analysis of a closed network with one engine, as Schweitzer (1979) approximates it: throughput bends
+        towards its limit, since turns come in by chance.
+        """
         action = self.workload.action.mean
         low, high = 0.0, float(live)
         for _ in range(40):
             middle = (low + high) / 2
-            response = self.response(max(1.0, middle))
+            response = self._meets(middle, live)
             if middle * (action + response) > live * response:
                 high = middle
             else:
                 low = middle
-        response = self.response(max(1.0, high))
+        response = self._meets(high, live)
         rate = live / (action + response)
         return Loop(live, min(high, float(live)), response / (action + response), rate)
+
+    def _meets(self, running: float, live: int) -> float:
+        return self.response(1 + running * (live - 1) / live)
 
     def demand(self, live: int) -> Demand:
         """What so many live trajectories need with the margin z."""
@@ -139,13 +144,10 @@ class Scene(msgspec.Struct, frozen=True):
             return None
         return "memory" if pools.slot_bytes and pools.token_bytes else ("state" if pools.slot_bytes else "kv")
 
-    def knee(self) -> int:
-        """The fewest sequences in inference that reach nearly its best rate."""
-        best = max(self._inference_rate(1 << power) for power in range(17))
-        return _largest(lambda running: self._inference_rate(running) < KNEE * best) + 1
-
-    def _inference_rate(self, running: int) -> float:
-        return running / self.response(float(running))
+    def saturated(self) -> int:
+        """The fewest live trajectories with which inference reaches nearly its best rate."""
+        best = max((1 << power) / self.response(float(1 << power)) for power in range(17))
+        return _largest(lambda live: self.loop(live).rate < KNEE * best) + 1
 
 
 class Reference(msgspec.Struct, frozen=True):
@@ -165,10 +167,9 @@ def reference(scene: Scene) -> Reference:
     numbers = _largest(lambda live: scene.limited(live) is None)
     largest = min(memory, numbers)
     fits = min(numbers, math.floor(MARGIN * memory) if memory > 1 else memory)
-    knee = scene.knee()
-    saturated = _largest(lambda live: scene.loop(live).running <= knee)
+    saturated = scene.saturated()
     if saturated < fits:
-        return Reference(max(1, saturated), largest, "inference")
+        return Reference(saturated, largest, "inference")
     if fits == numbers:
         return Reference(fits, largest, scene.limited(numbers + 1) or "inference")
     return Reference(fits, largest, scene.short(memory + 1) or "inference")

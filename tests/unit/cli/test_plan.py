@@ -106,9 +106,9 @@ def test_the_page_shows_workload_split_concurrency_and_command(say):
     for line in (
         "Workload: by hand",
         "8,064 B in bfloat16",
-        "live trajectories           263 (at most 277 fit)",
-        "the default ratio 0.9       162 live",
-        "--max-mamba-cache-size 803 --max-total-tokens 8758333 --max-running-requests 113",
+        "live trajectories           262 (at most 276 fit)",
+        "the default ratio 0.9       163 live",
+        "--max-mamba-cache-size 846 --max-total-tokens 8657045 --max-running-requests 124",
     ):
         assert line in page
 
@@ -118,11 +118,11 @@ def test_json_has_the_keys_that_scripts_read(say):
     found = json.loads(out)
     assert code == 0
     assert (found["kv_bytes_per_token"], found["state_bytes_per_sequence"]) == (8064, 18_995_200)
-    assert found["state_slots"] == 803
-    assert found["kv_tokens"] == 8_758_333
-    assert found["reference_concurrency"] == 263
+    assert found["state_slots"] == 846
+    assert found["kv_tokens"] == 8_657_045
+    assert found["reference_concurrency"] == 262
     assert found["binding"] == "memory"
-    assert found["flags"][:2] == ["--max-mamba-cache-size", "803"]
+    assert found["flags"][:2] == ["--max-mamba-cache-size", "846"]
     assert [warning["name"] for warning in found["warnings"]] == ["default-ratio"]
 
 

@@ -42,7 +42,8 @@ def test_the_loop_is_in_balance(live: int) -> None:
     loop = found.loop(live)
     assert loop.running + loop.rate * WORK.action.mean == pytest.approx(live, rel=1e-6)
     assert loop.share == pytest.approx(loop.running / live, rel=1e-6)
-    assert loop.rate * found.response(max(1.0, loop.running)) == pytest.approx(loop.running, rel=1e-6)
+    met = found.response(1 + loop.running * (live - 1) / live)
+    assert loop.rate * met == pytest.approx(loop.running, rel=1e-6)
 
 
 def test_one_trajectory_by_hand() -> None:
@@ -60,7 +61,29 @@ def test_prompts_are_computed_one_after_another() -> None:
     heavy = Fitted(base=0.0, per_sequence=0.0, per_context=0.0, per_new=1e-3)
     found = scene(timing=heavy)
     assert found.response(50) == pytest.approx(50 * found.response(1))
-    assert found.loop(1000).rate == pytest.approx(1 / found.response(1))
+    assert found.loop(10_000).rate == pytest.approx(1 / found.response(1), rel=1e-3)
+
+
+def test_decode_steps_are_shared_by_all() -> None:
+    shared = Fitted(base=0.01, per_sequence=0.0, per_context=0.0, per_new=0.0)
+    assert scene(timing=shared).response(50) == pytest.approx(scene(timing=shared).response(1))
+
+
+def exact(service: float, action: float, live: int) -> float:
+    """Turns per second of one server and so many customers that think in between: mean-value analysis, step by step."""
+    waiting = rate = 0.0
+    for customers in range(1, live + 1):
+        response = service * (1 + waiting)
+        rate = customers / (action + response)
+        waiting = rate * response
+    return rate
+
+
+@pytest.mark.parametrize("live", [1, 2, 5, 10, 20, 40, 200])
+def test_turns_that_come_by_chance_wait_before_the_engine_is_full(live: int) -> None:
+    heavy = Fitted(base=0.0, per_sequence=0.0, per_context=0.0, per_new=1e-3)
+    found = scene(timing=heavy)
+    assert found.loop(live).rate == pytest.approx(exact(found.response(1), 10.0, live), rel=0.06)
 
 
 def test_the_demand_of_fifty_by_hand() -> None:
@@ -126,8 +149,8 @@ def test_inference_that_saturates_ends_it_before_memory_does() -> None:
     verdict = reference(found)
     assert verdict.binding == "inference"
     assert verdict.live < verdict.largest
-    rate = {n: n / found.response(float(n)) for n in (found.knee() - 1, found.knee(), 1 << 16)}
-    assert rate[found.knee()] >= 0.98 * rate[1 << 16] > rate[found.knee() - 1]
+    best = (1 << 16) / found.response(float(1 << 16))
+    assert found.loop(verdict.live).rate >= 0.98 * best > found.loop(verdict.live - 1).rate
 
 
 def test_an_engine_without_any_limit_is_bound_by_inference() -> None:
